@@ -57,6 +57,8 @@ export class Call implements Exchange<Request> {
   options: unknown;
   /** The known state of the transport's session when the call was sent. */
   leftIn: object | undefined;
+  /** Hints for the HTTP request that carries it; see {@link addHints}. */
+  hints: HttpHints | undefined;
   /** Whether the caller has sent a cancellation for it. */
   cancelled = false;
   /** Whether its response will arrive on another stream than the one its request opened. */
@@ -68,7 +70,6 @@ export class Call implements Exchange<Request> {
   /** Resolves the promise that the SDK's `send` waits for. */
   sent: () => void = () => {};
   #meta: Record<string, Meta | undefined> | undefined;
-  #hints: HttpHints | undefined;
   #abort: AbortController | undefined;
   #reason: AbortReason | undefined;
   #settle: ((response: Response) => void) | undefined;
@@ -141,13 +142,9 @@ export class Call implements Exchange<Request> {
 
   /** Sets hints for the HTTP request that carries this call. They have no effect on other transports. */
   addHints(hints: HttpHints): void {
-    this.#hints = this.#hints
-      ? { ...this.#hints, ...hints, headers: { ...this.#hints.headers, ...hints.headers } }
+    this.hints = this.hints
+      ? { ...this.hints, ...hints, headers: { ...this.hints.headers, ...hints.headers } }
       : hints;
-  }
-
-  get hints(): HttpHints | undefined {
-    return this.#hints;
   }
 
   /** Returns the message to send, with all additions. */
