@@ -1,5 +1,3 @@
-import type { REASONS } from './results.ts';
-
 /** A host of the table. Adding one is a row here and a file in examples/hosts. */
 export interface Host {
   readonly name: string;
@@ -9,8 +7,6 @@ export interface Host {
   /** For another major of the same packages: the name that the example imports, and the one that is installed. */
   readonly instead?: readonly [string, string];
   /** Whether the host can put a question of the server to its user; as it comes, and through Valise's door. */
-  /** Why it does not ask through the door; `no-ask` if it never does. */
-  readonly reason?: keyof typeof REASONS;
   readonly asks: { readonly stock: boolean; readonly valise: boolean };
 }
 
@@ -52,7 +48,6 @@ export const HOSTS: readonly Host[] = [
     door: 'transport',
     // It asks for servers over HTTP and stdio, and not for servers in its process.
     asks: { stock: true, valise: false },
-    reason: 'not-in-process',
   },
   { name: 'mcp-use 1', example: 'mcp-use', door: 'options', asks: { stock: true, valise: true } },
 ];

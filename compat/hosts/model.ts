@@ -11,27 +11,48 @@ interface Item {
   readonly output?: unknown;
 }
 
-/** What the model does next: the prompt `Call NAME` calls that tool, and its output is then the model's answer. */
-function decide(
-  items: readonly Item[],
-  tools: readonly string[],
-): { readonly tool?: string; readonly say: string } {
+/** A tool as the model sees it. */
+interface Tool {
+  readonly name: string;
+  readonly parameters?: { readonly properties?: object } | undefined;
+}
+
+interface Decision {
+  readonly tool?: string;
+  readonly args: string;
+  readonly say: string;
+}
+
+/**
+ * What the model does next: the prompt `Call ONE,TWO` calls these tools one after the other, and their outputs are then the
+ * model's answer. It passes the latest state handle that it has seen to tools that take one.
+ */
+function decide(items: readonly Item[], tools: readonly Tool[]): Decision {
   const asked = items.findLastIndex(({ role }) => role === 'user');
-  const output = items
+  const outputs = items
     .slice(asked)
-    .findLast(({ role, type }) => role === 'tool' || type === 'function_call_output');
-  if (output) return { say: JSON.stringify(output.output ?? output.content) };
-  const [, name = ''] = /Call (\w+)/.exec(JSON.stringify(items[asked]?.content)) ?? [];
-  const tool = tools.find((one) => one === name || one.endsWith(`_${name}`));
-  return tool === undefined ? { say: `There is no tool ${name} among ${tools}.` } : { tool, say: '' };
+    .filter(({ role, type }) => role === 'tool' || type === 'function_call_output')
+    .map(({ output, content }) => JSON.stringify(output ?? content));
+  const prompt = JSON.stringify(items[asked]?.content);
+  const [, plan = ''] = /Call ([\w,]+)/.exec(prompt) ?? [];
+  const name = plan.split(',')[outputs.length];
+  if (name === undefined) return { args: '{}', say: outputs.join('\n') };
+  const tool = tools.find((one) => one.name === name || one.name.endsWith(`_${name}`));
+  const names = tools.map((one) => one.name);
+  if (!tool) return { args: '{}', say: `There is no tool ${name} among ${names}.` };
+  const takes = 'state_handle' in (tool.parameters?.properties ?? {});
+  const handle = takes
+    ? [prompt, ...outputs]
+        .join()
+        .match(/vh1_[\w-]{22}/g)
+        ?.at(-1)
+    : undefined;
+  return { tool: tool.name, args: JSON.stringify(handle ? { state_handle: handle } : {}), say: '' };
 }
 
 function response({ input, tools = [], model }: Record<string, never>): object {
-  const names = (tools as { type: string; name: string }[]).filter(({ type }) => type === 'function');
-  const { tool, say } = decide(
-    input,
-    names.map(({ name }) => name),
-  );
+  const functions = (tools as (Tool & { type: string })[]).filter(({ type }) => type === 'function');
+  const { tool, args, say } = decide(input, functions);
   const id = randomUUID();
   const item =
     tool === undefined
@@ -47,7 +68,7 @@ function response({ input, tools = [], model }: Record<string, never>): object {
           id: `fc_${id}`,
           call_id: `call_${id}`,
           name: tool,
-          arguments: '{}',
+          arguments: args,
           status: 'completed',
         };
   const details = {
@@ -74,8 +95,8 @@ function response({ input, tools = [], model }: Record<string, never>): object {
 }
 
 function completion({ messages, tools = [], model }: Record<string, never>): object {
-  const names = (tools as { function: { name: string } }[]).map((one) => one.function.name);
-  const { tool, say } = decide(messages, names);
+  const functions = (tools as { function: Tool }[]).map((one) => one.function);
+  const { tool, args, say } = decide(messages, functions);
   const message =
     tool === undefined
       ? { role: 'assistant', content: say }
@@ -83,7 +104,7 @@ function completion({ messages, tools = [], model }: Record<string, never>): obj
           role: 'assistant',
           content: null,
           tool_calls: [
-            { id: `call_${randomUUID()}`, type: 'function', function: { name: tool, arguments: '{}' } },
+            { id: `call_${randomUUID()}`, type: 'function', function: { name: tool, arguments: args } },
           ],
         };
   return {
@@ -105,13 +126,16 @@ interface Block {
 function* messages({ messages: all, tools = [], model }: Record<string, never>): Generator<object> {
   const items = (all as { role: string; content: string | Block[] }[]).flatMap(
     ({ role, content }): Item[] => {
-      const result = Array.isArray(content) ? content.find(({ type }) => type === 'tool_result') : undefined;
-      return [result ? { role: 'tool', content: result.content } : { role, content }];
+      const results = Array.isArray(content) ? content.filter(({ type }) => type === 'tool_result') : [];
+      return results.length > 0
+        ? results.map((result) => ({ role: 'tool', content: result.content }))
+        : [{ role, content }];
     },
   );
-  const { tool, say } = decide(
+  const listed = tools as { name: string; input_schema?: Tool['parameters'] }[];
+  const { tool, args, say } = decide(
     items,
-    (tools as { name: string }[]).map(({ name }) => name),
+    listed.map(({ name, input_schema }) => ({ name, parameters: input_schema })),
   );
   const usage = { input_tokens: 1, output_tokens: 1 };
   const id = randomUUID();
@@ -131,7 +155,7 @@ function* messages({ messages: all, tools = [], model }: Record<string, never>):
     tool === undefined ? { type: 'text', text: '' } : { type: 'tool_use', id: `toolu_${id}`, name: tool };
   yield { type: 'content_block_start', index: 0, content_block: { ...block, ...(tool && { input: {} }) } };
   const delta =
-    tool === undefined ? { type: 'text_delta', text: say } : { type: 'input_json_delta', partial_json: '{}' };
+    tool === undefined ? { type: 'text_delta', text: say } : { type: 'input_json_delta', partial_json: args };
   yield { type: 'content_block_delta', index: 0, delta };
   yield { type: 'content_block_stop', index: 0 };
   yield {

@@ -18,5 +18,13 @@ export const kept = `${here}results.json`;
 /** The page that has the table. */
 export const page = `${root}docs/hosts.md`;
 
+/** What is kept of the last run about clients without Valise, and the pages with its tables. */
+export const keptClients = `${here}clients.json`;
+export const clientsPage = `${root}docs/clients.md`;
+export const readme = `${root}README.md`;
+
+/** The program that runs one host without Valise, at several servers. */
+export const stockRunner = `${here}run-stock.ts`;
+
 /** The program that runs one host. */
 export const runner = `${here}run.ts`;

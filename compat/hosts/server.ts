@@ -4,20 +4,33 @@ import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { generateKey } from 'mcp-valise/seal';
-import { createValise } from 'mcp-valise/server';
+import { createValise, keepsState, type ServerValiseOptions } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { z } from 'zod';
 
 const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
 
-/** A server with Valise and a store: one tool for each column of the table. */
-export async function openServer() {
-  const store = memoryStore();
-  const valise = createValise({ name: 'hosts', keys: generateKey(), store, sessions: { mode: 'stored' } });
+/** The user whose token is in the address, which stands for verified auth. */
+const byToken: ServerValiseOptions['principal'] = (_, extra) => {
+  const { request } = (extra ?? {}) as { request?: Request };
+  const subject = request && new URL(request.url).searchParams.get('token');
+  return subject ? { subject } : undefined;
+};
+
+/** A server with Valise, with or without a store: one tool for each column of the table. */
+export async function openServer({ withStore = true } = {}) {
+  const valise = createValise({
+    name: 'hosts',
+    ...(withStore ? { keys: generateKey(), store: memoryStore() } : { keys: 'ephemeral' }),
+    sessions: withStore ? { mode: 'stored' } : {},
+    principal: byToken,
+    events: { warning: () => {} },
+  });
   valise.sessions.require('note');
   const build = () => {
     const server = valise.install(new McpServer({ name: 'hosts', version: '1.0.0' }));
-    server.registerTool('count', { description: 'Counts.', inputSchema: z.object({}) }, async () => {
+    const counter = { description: 'Counts.', inputSchema: z.object({}), _meta: { ...keepsState } };
+    server.registerTool('count', counter, async () => {
       const { server: state } = valise.jar;
       const count = Number(state.get('count') ?? 0) + 1;
       state.set('count', count);
@@ -29,17 +42,18 @@ export async function openServer() {
       session?.set('notes', count);
       return text(`notes=${count}`);
     });
-    server.registerTool(
-      'greet',
-      { description: 'Greets the user.', inputSchema: z.object({}) },
-      valise.flow(async (_, flow) => {
-        const { name } = await flow.ask('name', {
-          message: 'What is your name?',
-          schema: z.object({ name: z.string() }),
-        });
-        return text(`hello=${name}`);
-      }),
-    );
+    for (const name of ['greet', 'later'])
+      server.registerTool(
+        name,
+        { description: 'Greets the user.', inputSchema: z.object({}) },
+        valise.flow(async (_, flow) => {
+          const { name } = await flow.ask('name', {
+            message: 'What is your name?',
+            schema: z.object({ name: z.string() }),
+          });
+          return text(`hello=${name}`);
+        }),
+      );
     return server;
   };
   const handler = createMcpHandler(build, { legacy: 'stateless' });

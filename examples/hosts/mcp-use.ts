@@ -14,8 +14,12 @@ export const open: Open = async ({ url, valise, redirect, answer }) => {
   const session = await client.createSession('example');
   return {
     async say(prompt) {
-      const { content } = await session.callTool(prompt.replace('Call ', ''), {});
-      return content.map((block) => (block.type === 'text' ? block.text : '')).join('');
+      const said: string[] = [];
+      for (const name of /Call ([\w,]+)/.exec(prompt)?.[1]?.split(',') ?? []) {
+        const { content } = await session.callTool(name, {});
+        said.push(...content.map((block) => (block.type === 'text' ? block.text : '')));
+      }
+      return said.join('\n');
     },
     close: () => client.closeAllSessions(),
   };

@@ -16,3 +16,13 @@ export interface TransportLike {
   onmessage?: Method['receive'] | undefined;
   sessionId?: string | undefined;
 }
+
+/** Returns the standard input that a server's stdio transport of either SDK major reads, or undefined for other transports. */
+export function stdinOf(transport: TransportLike): unknown {
+  // Property names in both SDK majors: of standard input, and of v2's channel over it.
+  const known = transport as TransportLike & {
+    readonly _stdin?: unknown;
+    readonly _wire?: { readonly _stdin?: unknown };
+  };
+  return known._stdin ?? known._wire?._stdin;
+}

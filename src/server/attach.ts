@@ -8,7 +8,7 @@ import { tooLargeRequest } from '../link/edge-stdio.ts';
 import { claim, type TapEnd } from '../link/tap.ts';
 import { StartTap } from '../link/tap-at-start.ts';
 import { type Top, takeTop } from '../link/top.ts';
-import type { TransportLike } from '../link/transport.ts';
+import { stdinOf, type TransportLike } from '../link/transport.ts';
 import {
   announceServer,
   type Families,
@@ -25,7 +25,7 @@ import {
 } from '../wire/index.ts';
 import { withoutAdvice } from './advice.ts';
 import type { TellCaller } from './caller.ts';
-import { configOf, hasToolWith } from './config.ts';
+import { configOf, hasToolWith, type ToolFacts, toolOf } from './config.ts';
 import { takeEdgeContext } from './edge-context.ts';
 import { currentExchange, Exchange, type ServerLink, type ServerMiddleware, type Stage } from './exchange.ts';
 import { type Fault, MAX_UNDER_WAY, tooManyNotifications, tooManyRequests } from './fault.ts';
@@ -120,6 +120,10 @@ class Attached implements ServerLink, Stage, TapEnd {
     return hasToolWith(this.#server, key);
   }
 
+  tool(name: string): ToolFacts | undefined {
+    return toolOf(this.#server, name);
+  }
+
   deliver(message: Message, extra?: unknown): void {
     this.#tap.deliver(message, extra);
   }
@@ -180,7 +184,11 @@ class Attached implements ServerLink, Stage, TapEnd {
     const params = withoutIntroduction(message.params);
     let principal: ReturnType<TellPrincipal>;
     try {
-      principal = principalOf(authInfoOf(extra), extra);
+      principal = principalOf(
+        authInfoOf(extra),
+        extra,
+        !isHttp(extra) && stdinOf(this.transport) !== undefined,
+      );
     } catch (error) {
       refuse(fault(error));
       return;

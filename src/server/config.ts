@@ -37,6 +37,39 @@ export function hasToolWith(server: ServerLike, key: string): boolean {
   return isObject(tools) && Object.values(tools).some((tool) => metaOf(tool)?.[key] !== undefined);
 }
 
+/** The facts about a tool that an `McpServer` has registered. */
+export interface ToolFacts {
+  readonly meta: Meta | undefined;
+  /** The function that the author gave. */
+  readonly handler: unknown;
+  /** Whether clients expect structured content in its results. */
+  readonly hasOutput: boolean;
+  /** Whether the author's own schema has a parameter of this name. */
+  takes(parameter: string): boolean;
+}
+
+/** Returns the names of the tools that a server has registered so far. */
+export function toolNames(server: ServerLike): readonly string[] {
+  const tools = (server as Registered)._registeredTools;
+  return isObject(tools) ? Object.keys(tools) : [];
+}
+
+/** Returns the facts about a tool, or undefined if the server has not registered it. */
+export function toolOf(server: ServerLike, name: string): ToolFacts | undefined {
+  const tool = own((server as Registered)._registeredTools, name);
+  if (!isObject(tool)) return undefined;
+  const { handler, inputSchema, outputSchema } = tool;
+  return {
+    meta: metaOf(tool),
+    handler,
+    hasOutput: outputSchema !== undefined,
+    takes: (parameter) => {
+      const shape = isObject(inputSchema) ? (inputSchema['shape'] ?? inputSchema['properties']) : undefined;
+      return isObject(shape) && Object.hasOwn(shape, parameter);
+    },
+  };
+}
+
 function own(registry: unknown, name: unknown): unknown {
   return isObject(registry) && typeof name === 'string' && Object.hasOwn(registry, name)
     ? registry[name]

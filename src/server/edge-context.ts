@@ -13,6 +13,8 @@ export interface EdgeContext {
   readonly transportSession?: string;
   /** The remote address of the request, if the HTTP server reports it. */
   readonly address?: string;
+  /** Returns the URL of the request without its query. The edge serves pages with questions there. */
+  readonly page?: () => string;
   /** A session id that only the SDK's transport can know. */
   readonly stray?: Stray;
   /** The client as that session's `initialize` introduced it. */

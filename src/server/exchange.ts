@@ -15,6 +15,8 @@ import {
 import { complete } from '../wire/session-methods.ts';
 import { answerSpelling, type Spelling } from '../wire/spelling.ts';
 import { callerOf, headerOf, type TellCaller } from './caller.ts';
+import { type Carrier, NO_CARRIER } from './carriers/types.ts';
+import type { ToolFacts } from './config.ts';
 import type { EdgeContext } from './edge-context.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
@@ -42,6 +44,8 @@ export interface Stage {
   readonly config: (request: Request) => Meta | undefined;
   /** Whether the config of any tool has this key in its `_meta`. */
   readonly hasToolWith: (key: string) => boolean;
+  /** Returns the facts about a registered tool. */
+  readonly tool: (name: string) => ToolFacts | undefined;
   /** Tells callers apart, if the author configured it. */
   readonly tellCaller: TellCaller | undefined;
 }
@@ -87,6 +91,8 @@ export class Exchange implements AnyExchange<Request> {
   readonly transportSession: string | undefined;
   /** Whether the server has a handler for the request. */
   readonly isHandled: boolean;
+  /** What carries the state of the request to the next call. */
+  carrier: Carrier = NO_CARRIER;
   /** The values that middlewares store with the exchange, each in its own `Slot`. */
   kept: unknown[] | undefined;
   /** The number of times that the request has been given to the handler. */
@@ -146,6 +152,11 @@ export class Exchange implements AnyExchange<Request> {
   /** Whether the author gave this key in the `_meta` of any tool's config. */
   hasToolWith(key: string): boolean {
     return this.#stage.hasToolWith(key);
+  }
+
+  /** Returns the facts about a tool of the server. */
+  toolOf(name: string): ToolFacts | undefined {
+    return this.#stage.tool(name);
   }
 
   /** Aborted once nobody waits for the response. The reason is `cancelled` or `closed`. */

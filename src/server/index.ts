@@ -2,6 +2,10 @@ export type { ValiseErrorCode } from '../error-codes.ts';
 export { ValiseError } from '../errors.ts';
 export type { Json } from '../json.ts';
 export type { CallerFacts } from './caller.ts';
+export type { Conversation } from './carriers/conversation.ts';
+export type { Fallback } from './carriers/fallback.ts';
+export type { Handles } from './carriers/handles.ts';
+export { keepsState } from './carriers/keeps-state.ts';
 export type { ServerEvents, ServerListeners } from './events.ts';
 export { type FlowCodec, type FlowContext, plainCodec } from './flows/codec.ts';
 export type { FlowCounts } from './flows/counters.ts';
@@ -43,9 +47,5 @@ export type { EndedSession, EndReason, NewListener, NewSession } from './session
 export type { SessionsOptions } from './sessions/options.ts';
 export type { SessionsApi } from './sessions/public.ts';
 export type { Session, SessionNamespace, SessionValues, TypedSession } from './sessions/session.ts';
-export {
-  createValise,
-  type ServerValise,
-  type ServerValiseOptions,
-  type TypedServerValise,
-} from './valise.ts';
+export { createValise, type ServerValise, type TypedServerValise } from './valise.ts';
+export type { ServerValiseOptions } from './valise-options.ts';

@@ -1,5 +1,6 @@
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
+import { lazy } from '../lazy.ts';
 import type { ServerContext } from './context.ts';
 
 /**
@@ -20,13 +21,27 @@ export interface AuthInfo {
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
-/** Returns the principal of a request. */
-export type TellPrincipal = (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
+/** Returns the principal of a request. `isLocal` says that it came over stdio, from whoever has started this process. */
+export type TellPrincipal = (
+  authInfo: AuthInfo | undefined,
+  extra: unknown,
+  isLocal?: boolean,
+) => Principal | undefined;
+
+/** What an author's function may return: `null` means anonymous, also over stdio. */
+export type ToldPrincipal = (authInfo: AuthInfo | undefined, extra: unknown) => Principal | null | undefined;
+
+/** The user whom this process belongs to, who is the principal over stdio. */
+const localUser = lazy((): Principal => {
+  const uid = process.getuid?.();
+  const subject = uid === undefined ? process.env['USERNAME'] : `uid ${uid}`;
+  return { issuer: 'stdio', subject: subject || 'user' };
+});
 
 /** Creates the function that reads the principal from the SDKs' `authInfo`. It returns undefined if there is no subject. */
 export function principalOf(warnOnce: ServerContext['warnOnce']): TellPrincipal {
-  return (authInfo) => {
-    if (!authInfo) return undefined;
+  return (authInfo, _extra, isLocal) => {
+    if (!authInfo) return isLocal ? localUser() : undefined;
     const { iss, sub } = authInfo.extra ?? {};
     const { clientId } = authInfo;
     const subject = subjectOf(sub);
@@ -48,9 +63,10 @@ export function principalOf(warnOnce: ServerContext['warnOnce']): TellPrincipal 
 const NAMES = ['issuer', 'subject', 'client'] as const;
 
 /** Checks the result of an author's function. Without a subject the caller is anonymous; an invalid principal is an error. */
-export function checkedPrincipal(tell: TellPrincipal, warnOnce: ServerContext['warnOnce']): TellPrincipal {
-  return (authInfo, extra) => {
+export function checkedPrincipal(tell: ToldPrincipal, warnOnce: ServerContext['warnOnce']): TellPrincipal {
+  return (authInfo, extra, isLocal) => {
     const told: unknown = tell(authInfo, extra);
+    if (told === undefined && isLocal) return localUser();
     if (told === undefined || told === null) return undefined;
     if (!isObject(told)) throw badPrincipal();
     const subject = subjectOf(told['subject']);

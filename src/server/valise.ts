@@ -1,153 +1,39 @@
 import type { Readable } from 'node:stream';
 import { ValiseError } from '../errors.ts';
 import type { Listener } from '../events.ts';
-import { isObject } from '../json.ts';
 import { limitedLines } from '../link/edge-stdio.ts';
 import { MAX_MESSAGE } from '../link/limit.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { ANYTHING, BYTES, checkOptions, FUNCTION, SETTINGS, type TakenBy } from '../options.ts';
+import { checkOptions } from '../options.ts';
 import { createSealer, type Keyring, loadKeys } from '../seal/index.ts';
-import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
 import { noteErrors } from './advice.ts';
 import { type Attachment, attach } from './attach.ts';
-import type { TellCaller } from './caller.ts';
+import { carrierStack } from './carriers/stack.ts';
 import type { ServerContext } from './context.ts';
-import { type ServerEvents, type ServerListeners, serverEvents, warnOnceOn } from './events.ts';
+import { type ServerEvents, serverEvents, warnOnceOn } from './events.ts';
 import { faultOn } from './fault.ts';
 import { type FlowsApi, flowsApi } from './flows/public.ts';
 import { createRounds } from './flows/rounds.ts';
-import type { FlowsOptions } from './flows/settings.ts';
 import { createHttp, type Http } from './http/edge.ts';
 import { createIdempotency, type IdempotencyApi } from './idempotency/idempotency.ts';
-import type { IdempotencyOptions } from './idempotency/options.ts';
 import { loadShedding } from './in-flight.ts';
-import { createJar, type JarOptions } from './jar/jar.ts';
+import { createJar } from './jar/jar.ts';
 import type { JarDeclarations } from './jar/key.ts';
 import type { ObjectSchema } from './jar/schema.ts';
 import type { ServerJar, TypedServerJar } from './jar/types.ts';
 import { lazyStore } from './lazy-store.ts';
 import { ownKeys } from './own-keys.ts';
-import { type AuthInfo, checkedPrincipal, type Principal, principalOf } from './principal.ts';
+import { checkedPrincipal, principalOf } from './principal.ts';
 import { requestStore } from './request-store.ts';
 import { type BuildServer, createFactory, type FactoryOptions } from './reuse/factory.ts';
 import { claimServer, type ServerLike } from './server-like.ts';
-import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
+import { SAFE_STATE } from './sessions/options.ts';
 import { type SessionsApi, sessionsApi } from './sessions/public.ts';
 import type { TypedSession } from './sessions/session.ts';
 import { createSessions } from './sessions/sessions.ts';
-import { type ServerTelemetry, storeSystem } from './telemetry.ts';
-
-/** Options of {@link createValise}. */
-export interface ServerValiseOptions<
-  Declared extends JarDeclarations = JarDeclarations,
-  SessionSchema extends ObjectSchema = ObjectSchema,
-> {
-  /** The name of this server. Seals made for one name open under no other. All instances of one server share it. */
-  readonly name: string;
-  /**
-   * The keys that seal state: a keyring, or its text.
-   *
-   * If omitted, Valise reads `VALISE_KEYS`. If that is not set either, it generates a key that no other instance and no later
-   * process has, and emits a `warning`. In production (`NODE_ENV=production`) a missing key is an error. Pass `ephemeral` to
-   * ask for a generated key, for a server that runs as a single process, for example over stdio.
-   */
-  readonly keys?: Keyring | string | undefined;
-  /**
-   * The ids of keys that have been removed for good, for example after a leak (`valise keys list` shows ids).
-   *
-   * State that a retired key sealed is no longer valid. State sealed by any other key that is not among `keys` counts as a
-   * mistake in this server's settings: the request fails with a retryable error, and the client keeps what it has.
-   *
-   * @defaultValue none
-   */
-  readonly retiredKeys?: readonly string[] | undefined;
-  /** The store for clients that do not carry state: a store, or its URL. A store given by URL is opened on first use. */
-  readonly store?: Store | string | undefined;
-  /**
-   * Whether a write must reach a replica before it counts as saved.
-   *
-   * With `'replicated'`, on Redis and PostgreSQL, changes to sessions and marks of effects (`flow.once`) count as saved only
-   * when a replica has them too, so a failover does not lose them. This applies to a `store` given by its URL; a store that you
-   * open yourself takes the same option.
-   *
-   * @defaultValue `'local'`
-   */
-  readonly durability?: 'local' | 'replicated' | undefined;
-  /**
-   * Returns the principal of a request, for servers whose `authInfo` does not name it as `extra.sub` (with `extra.iss` and
-   * `clientId`).
-   *
-   * A principal needs a `subject`. Without one the caller counts as anonymous, and Valise emits a `warning`. The second
-   * argument is what the transport passes along with the message. Over HTTP it has the headers, as `request.headers` (a
-   * `Headers`; SDK v2, web standard) or `requestInfo.headers` (an object; SDK v1, Node). `valise.http` calls this function too,
-   * before the SDK does and possibly with the other form, so check both. On stdio the argument is undefined.
-   *
-   * @example
-   * ```ts
-   * // Only where a proxy has verified who asks, and lets nobody else set this header.
-   * principal: (_authInfo, extra) => {
-   *   const { request, requestInfo } = (extra ?? {}) as {
-   *     request?: Request;
-   *     requestInfo?: { headers: Record<string, string | string[] | undefined> };
-   *   };
-   *   const subject = request?.headers.get('x-user') ?? requestInfo?.headers['x-user'];
-   *   return typeof subject === 'string' ? { subject } : undefined;
-   * },
-   * ```
-   */
-  readonly principal?:
-    | ((authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined)
-    | undefined;
-  /**
-   * Tells anonymous callers apart, so that each has its own share of the limits.
-   *
-   * The default is the remote address if `valise.http` receives Node's requests, otherwise the connection or the transport's
-   * session. Behind a proxy all clients have the proxy's address, so read the header in which the proxy names the client's. The
-   * result never grants access to anything.
-   *
-   * @example
-   * ```ts
-   * // The proxy appends the address that it sees; what stands before it is the client's to invent.
-   * caller: ({ header, address }) => header('x-forwarded-for')?.split(',').at(-1)?.trim() ?? address,
-   * ```
-   */
-  readonly caller?: TellCaller | undefined;
-  /** Listeners that are registered from the start. Use {@link ServerValise.on} to add others later. */
-  readonly events?: ServerListeners | undefined;
-  /** Declares the keys of this server's jar. Keys that are not declared are sealed and hold any JSON. */
-  readonly jar?: (JarOptions & Declared) | undefined;
-  /** Enables data-layer sessions. If omitted, the server has none. */
-  readonly sessions?: SessionsOptions<SessionSchema> | undefined;
-  /**
-   * The largest message that the server accepts from a client, in bytes.
-   *
-   * It limits the body of an HTTP request that `valise.http` reads and each line that `valise.stdin` reads. The server does not
-   * handle a larger message: it responds with an error (status 413 over HTTP) and emits `message-too-large`.
-   *
-   * @defaultValue 4194304 (4 MiB, as in both SDKs) over HTTP, 67108864 (64 MiB) on stdio
-   */
-  readonly maxMessageBytes?: number | undefined;
-  /**
-   * How many requests this process handles at a time.
-   *
-   * The server refuses any further request immediately with a retryable error and emits `overloaded`. Calls that wait for their
-   * user on an open connection count. Listeners, which have limits of their own, do not count, nor do `initialize` and `ping`.
-   *
-   * @defaultValue no limit
-   */
-  readonly maxInFlight?: number | undefined;
-  /**
-   * Reports spans and metrics to OpenTelemetry: the result of `telemetry()` from `mcp-valise/otel`.
-   *
-   * @defaultValue none, and nothing is loaded or measured
-   */
-  readonly telemetry?: ServerTelemetry | undefined;
-  /** Options of calls that may be repeated: how long their results are kept, and how many. */
-  readonly idempotency?: IdempotencyOptions | undefined;
-  /** Options of flows: where their context is stored, and how it is encoded and limited. */
-  readonly flows?: FlowsOptions | undefined;
-}
+import { storeSystem } from './telemetry.ts';
+import { SERVER_OPTIONS, type ServerValiseOptions } from './valise-options.ts';
 
 /**
  * The server side of Valise, independent of what the server has declared. Use it as a parameter type.
@@ -241,30 +127,6 @@ export interface TypedServerValise<
 /** Requests a key that lives as long as the process. */
 const EPHEMERAL = 'ephemeral';
 
-const TAKEN: TakenBy<ServerValiseOptions> = {
-  name: ANYTHING,
-  keys: ANYTHING,
-  store: [
-    'the URL of a store, such as sqlite:./state.db, or a store',
-    (value) => typeof value === 'string' || isStore(value),
-  ],
-  durability: ["'local' or 'replicated'", (value) => value === 'local' || value === 'replicated'],
-  principal: FUNCTION,
-  caller: FUNCTION,
-  events: ['an object with listeners', isObject],
-  jar: SETTINGS,
-  sessions: SETTINGS,
-  maxMessageBytes: BYTES,
-  maxInFlight: ['a whole number from 1', (value) => Number.isSafeInteger(value) && Number(value) > 0],
-  retiredKeys: ['a list of ids of keys', (value) => Array.isArray(value)],
-  flows: SETTINGS,
-  idempotency: SETTINGS,
-  telemetry: [
-    'the result of telemetry()',
-    (value) => isObject(value) && typeof value['server'] === 'function',
-  ],
-};
-
 /**
  * Creates the server side of Valise.
  *
@@ -279,7 +141,7 @@ export function createValise<
   SessionSchema extends ObjectSchema = ObjectSchema,
 >(options: ServerValiseOptions<Declared, SessionSchema>): TypedServerValise<Declared, SessionSchema> {
   if (typeof options?.name !== 'string' || options.name === '') throw noName();
-  checkOptions('createValise', options, TAKEN);
+  checkOptions('createValise', options, SERVER_OPTIONS);
   noteErrors();
   const events = serverEvents(options.events);
   const opened =
@@ -308,7 +170,7 @@ export function createValise<
   const sessions =
     options.sessions &&
     createSessions(context, options.sessions, typeof options.store === 'string' ? options.store : undefined);
-  const jar = createJar(context, options.jar, sessions !== undefined);
+  const jar = createJar(context, options.jar);
   const rounds = createRounds(context, options.flows);
   const idempotency = createIdempotency(context, options.idempotency);
   const observed = options.telemetry?.server({
@@ -321,6 +183,15 @@ export function createValise<
       return flow === undefined || round === undefined ? undefined : { flow, round, traceparent };
     },
   });
+  const carriers = carrierStack(context, {
+    withSessions: sessions !== undefined,
+    namesUsers: options.principal !== undefined,
+    conversation: options.conversation,
+    handles: options.handles,
+    limits: jar.limits,
+    rounds,
+    needsSession: (exchange, tool) => sessions?.isRequired(exchange, tool) === true,
+  });
   const shared: Attachment = {
     owner: context,
     // The middlewares that a request passes through, outermost first.
@@ -328,6 +199,7 @@ export function createValise<
       ...(observed ? [observed.middleware] : []), // measures the request
       ...(options.maxInFlight === undefined ? [] : [loadShedding(options.maxInFlight, events)]), // refuses excess requests
       ...(store ? [idempotency.middleware] : []), // gives a repeated call the result of the first
+      ...carriers.middlewares, // decide what carries the state of the request to the next call
       rounds.carry, // sends what a flow asks; settles the round that the call continues
       ...(sessions ? [sessions.requests.middleware] : []), // proves the session; runs the rest again on a conflict
       jar.middleware, // loads the jar of a client that carries none; stores what was set
@@ -362,6 +234,7 @@ export function createValise<
     server.connect = (transport: TransportLike) => {
       try {
         checkOpen();
+        carriers.connecting?.(server, transport);
         attach(server, transport, shared);
       } catch (error) {
         return Promise.reject(error);
@@ -393,6 +266,7 @@ export function createValise<
       closed = true;
       observed?.close();
       await sessions?.close();
+      await carriers.close();
       await opened?.close();
     },
   };

@@ -46,7 +46,7 @@ describe('a session that stands in for a transport session', () => {
 
   it('is missing where nothing says that it is needed and the author prepares sessions, who is told so', async () => {
     const sessions = { onCreate: () => undefined };
-    const told = [expect.stringMatching(/onCreate.*requireSession/)];
+    const told = [expect.stringMatching(/onCreate.*sessions\.require/)];
     expect(await asking({ sessions }, false)).toEqual(told);
     expect(await asking({ sessions, store: memoryStore() }, true)).toEqual(told);
   });

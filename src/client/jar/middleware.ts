@@ -1,3 +1,4 @@
+import { withoutHandles } from '../../wire/handle.ts';
 import type { Meta } from '../../wire/index.ts';
 import { withoutState } from '../../wire/state.ts';
 import { hasByteEdge } from '../connection/http.ts';
@@ -85,8 +86,10 @@ export function jarPart(jar: ClientJar, options: IdentityOptions): JarPart {
       const fragment = view.pick(call.request, call.spelling.state, session);
       call.addMeta('jar', view.identity.passing ? copy(fragment) : fragment);
       const { epoch } = jar;
-      const response = await next();
-      if (!('result' in response)) return response;
+      const answer = await next();
+      if (!('result' in answer)) return answer;
+      // The client carries the state, so that the host's model need not pass a handle.
+      const response = call.method === 'tools/list' ? withoutHandles(answer) : answer;
       if (call.method === 'initialize') {
         jar.beginSession(view);
         view.transportSession = view.transport.sessionId;

@@ -7,6 +7,12 @@ import type { Question } from './question.ts';
 /** The 2026-07-28 error code for a client that lacks a required capability. */
 const MISSING_CAPABILITY = -32021;
 
+/** Whether the client has declared the capability that the question needs. */
+export function canAnswer({ capabilities }: Peer, question: Question): boolean {
+  const needed = neededFor(question);
+  return !needed || has(capabilities, needed);
+}
+
 /** Throws if the client has not declared the capability that the question needs. Such a client is never sent the question. */
 export function requireCapability(peer: Peer, question: Question, modern: boolean): void {
   const needed = neededFor(question);

@@ -4,6 +4,7 @@ import {
   ANYTHING,
   checkArgument,
   checkOptions,
+  FLAG,
   FUNCTION,
   type Taken,
   type TakenBy,
@@ -18,6 +19,8 @@ const QUESTION: TakenBy<FormQuestion & PageQuestion> = {
   url: TEXT,
   refusal: ["'throw' or 'value'", (value) => value === 'throw' || value === 'value'],
   ttl: ANYTHING,
+  consent: FLAG,
+  secret: FLAG,
 };
 
 const ASKED = '{ message, schema }, or { message, url }';

@@ -1,10 +1,13 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
+import type { Response } from '../../wire/index.ts';
+import { sendAround, wayAround } from '../carriers/fallback.ts';
 import { currentExchange, type Exchange, type SendRound } from '../exchange.ts';
-import { requireCapability } from './capability.ts';
+import { canAnswer, requireCapability } from './capability.ts';
 import { carry } from './carry.ts';
 import type { RoundContext } from './context.ts';
 import { FlowError, SUSPENDED } from './errors.ts';
+import { FLOW } from './mark.ts';
 import { createOnce } from './once.ts';
 import { broughtAlong, REFUSED } from './opening.ts';
 import { requireRoom } from './question.ts';
@@ -31,11 +34,16 @@ interface FlowCall extends Run {
 
 /** Turns a flow handler into an SDK handler. The flow takes the place of the SDK's own argument. */
 export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Handler) {
-  return async (...args: readonly unknown[]): Promise<unknown> => {
+  const registered = async (...args: readonly unknown[]): Promise<unknown> => {
     const exchange = currentExchange(rounds.context);
     if (!exchange) throw notInstalled();
-    const input = rounds.inputOf(exchange);
     try {
+      const found = rounds.inputOf(exchange) ?? (await recalled(rounds, exchange));
+      if (found && 'jsonrpc' in found) {
+        exchange.round = async () => found;
+        return unanswered(exchange);
+      }
+      const input = found;
       if (!input && exchange.request.params?.['requestState'] !== undefined) throw notOurs(rounds);
       const call: FlowCall = {
         ...begin(exchange, input, settings, rounds.limits.recordBytes),
@@ -54,11 +62,27 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
       if (error instanceof ValiseError) exchange.note(error);
       throw error;
     }
-    // In both cases the SDK produces an answer that is never sent. If the SDK serves 2026-07-28, returning a result is cheaper.
-    if (isServedModern(exchange)) return UNANSWERED;
-    throw SUSPENDED;
+    return unanswered(exchange);
   };
+  return Object.defineProperty(registered, FLOW, { value: true });
 }
+
+/**
+ * Ends a handler whose call is answered in another way: the SDK produces an answer that is never sent.
+ *
+ * If the SDK serves 2026-07-28, returning a result is cheaper than throwing.
+ */
+function unanswered(exchange: Exchange): unknown {
+  if (isServedModern(exchange)) return UNANSWERED;
+  throw SUSPENDED;
+}
+
+/** Returns what a call of a client that cannot be asked continues from. Other clients bring it along. */
+function recalled(rounds: Rounds, exchange: Exchange): Promise<Input | Response | undefined> | undefined {
+  return wayAround(exchange, ANY_FORM, rounds.around) && rounds.recall(exchange);
+}
+
+const ANY_FORM = { key: '', method: 'elicitation/create', params: {} } as const;
 
 function setupOf(
   { rounds, settings, exchange, input, journal, ways, id, attempt }: FlowCall,
@@ -72,13 +96,20 @@ function setupOf(
     extra,
     signal,
     suspends: ways.length > 0 && ways[0] !== 'memory',
-    canAsk: () => ways.length > 0 && isAskable(exchange),
+    canAsk: () =>
+      wayAround(exchange, ANY_FORM, rounds.around) !== undefined ||
+      (ways.length > 0 && canAnswer(exchange.peer, ANY_FORM)),
     admit(question) {
+      if (wayAround(exchange, question, rounds.around)) {
+        requireRoom(journal.answers, question.key);
+        return;
+      }
       if (ways.length === 0) throw noWay(exchange, question.key);
       requireRoom(journal.answers, question.key);
       requireCapability(exchange.peer, question, exchange.era === 'modern');
     },
     wait(kind, question) {
+      if (wayAround(exchange, question, rounds.around)) return undefined;
       const answer = input ? undefined : broughtAlong(exchange, question);
       if (answer) return Promise.resolve(answer);
       const here = ways[0] === 'memory' || (settings.wait.includes(kind) && ways.includes('memory'));
@@ -111,20 +142,16 @@ function setupOf(
   };
 }
 
-function isAskable({ peer, era }: Exchange): boolean {
-  try {
-    requireCapability(peer, { key: '', method: 'elicitation/create', params: {} }, era === 'modern');
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** Prepares the round that is sent in place of the call's answer. */
 function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
   const { rounds, settings, exchange, journal, ways, id, past } = call;
+  const [first] = all;
+  const around = first && wayAround(exchange, first.question, rounds.around);
   const way = pick(ways, all.length) as Exclude<Way, 'memory'>;
-  const asked = isSingle(way) ? all.slice(0, 1) : all;
+  const asked =
+    around || isSingle(way)
+      ? all.slice(0, 1)
+      : all.filter(({ question }) => !wayAround(exchange, question, rounds.around));
   const questions = asked.map(({ question }) => question);
   const times = timesOf(settings, questions, call);
   const context: RoundContext = {
@@ -137,7 +164,8 @@ function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
     q: asked.map(({ question, print }) => [question.key, kindOf(question), print]),
     ...(exchange.observed?.traceparent !== undefined && { x: exchange.observed.traceparent }),
   };
-  if (exchange.observed) exchange.observed.asked = { flow: id, round: context.n, carrier: way };
+  if (exchange.observed) exchange.observed.asked = { flow: id, round: context.n, carrier: around ?? way };
+  if (around) return sendAround(around, exchange, first.question, context, times.ttl, rounds.around);
   const { mode, budget, renew } = settings;
   return carry(
     way,

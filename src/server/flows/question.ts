@@ -13,11 +13,14 @@ export interface Question {
   readonly params?: Params;
   /** How long the question may stay open, in seconds. */
   readonly ttl?: number;
+  /** Why a model may not answer it. */
+  readonly mark?: 'consent' | 'secret';
 }
 
 /** Builds the elicitation that a handler asks for. */
 export function elicitation(flow: string, key: string, question: FormQuestion | PageQuestion): Question {
   const { message } = question;
+  const mark = markOf(question);
   const params: Params =
     'url' in question && question.url !== undefined
       ? { mode: 'url', message, url: question.url, elicitationId: `${flow}.${key}` }
@@ -30,7 +33,14 @@ export function elicitation(flow: string, key: string, question: FormQuestion | 
     method: 'elicitation/create',
     params,
     ...(question.ttl !== undefined && { ttl: seconds(question.ttl) }),
+    ...(mark && { mark }),
   };
+}
+
+/** What is entered on a page of the author's never passes through a client. */
+function markOf(question: FormQuestion | PageQuestion): Question['mark'] {
+  if (!('schema' in question) || question.secret) return 'secret';
+  return question.consent ? 'consent' : undefined;
 }
 
 /**

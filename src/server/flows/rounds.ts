@@ -3,6 +3,8 @@ import type { Top } from '../../link/top.ts';
 import { SealError, type SealReason } from '../../seal/index.ts';
 import { CARRIERS, type Families, outcomeIn, type Response } from '../../wire/index.ts';
 import { readQuestionId } from '../../wire/question-id.ts';
+import type { FallbackOptions } from '../carriers/fallback.ts';
+import { OpenQuestions } from '../carriers/open-questions.ts';
 import type { ServerContext } from '../context.ts';
 import { runWithEdgeContext } from '../edge-context.ts';
 import type { Exchange, ServerLink, ServerMiddleware } from '../exchange.ts';
@@ -28,6 +30,8 @@ import { carries } from './ways.ts';
 /** A round's answer, with the right to continue from it. */
 export interface Input extends Answered {
   readonly turn: Turn;
+  /** Whether the call was found again by what carries its client's state. */
+  readonly isRecalled?: boolean;
 }
 
 /** The state and services that the rounds of one server share. */
@@ -52,6 +56,14 @@ export interface Rounds {
   readonly waiting: Waiting;
   /** Returns what an exchange continues from, or undefined for a first call. */
   inputOf(exchange: Exchange): Input | undefined;
+  /**
+   * Finds what a call of a client that cannot be asked continues from.
+   *
+   * Returns the outcome instead if the same answer has been processed before.
+   */
+  recall(exchange: Exchange): Promise<Input | Response | undefined>;
+  /** How clients that cannot be asked are served. */
+  readonly around: FallbackOptions;
   readonly fault: Fault;
   /** Records that a context was refused. */
   refused(what: string, error: unknown): void;
@@ -86,6 +98,11 @@ export function createRounds(context: ServerContext, options: FlowsOptions = {})
   });
   const waiting = new Waiting(held, events);
   const fault = faultOn(events);
+  const around: FallbackOptions = {
+    fallback: options.fallback ?? 'url',
+    questions: new OpenQuestions(records),
+    page: options.page,
+  };
   const once = options.singleUse === false || !store ? undefined : records;
 
   const refused = (what: string, error: unknown): void => {
@@ -108,13 +125,17 @@ export function createRounds(context: ServerContext, options: FlowsOptions = {})
   };
 
   /** Records what a call continues from. Returns the outcome if the same answer has been processed before. */
-  const enter = async (exchange: Exchange, answered: Answered): Promise<Response | undefined> => {
+  const enter = async (
+    exchange: Exchange,
+    answered: Answered,
+    isRecalled = false,
+  ): Promise<Response | undefined> => {
     const turn = once
       ? await takeTurn(once, answered, exchange.caller, (error) => storeFailed(context, error)).catch(notDone)
       : SHARED;
     if (turn.outcome) return exchange.respond(turn.outcome);
     counters.add('answered');
-    inputs.set(exchange, { ...answered, turn });
+    inputs.set(exchange, { ...answered, turn, isRecalled });
     exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };
     return undefined;
   };
@@ -154,7 +175,11 @@ export function createRounds(context: ServerContext, options: FlowsOptions = {})
       }
       // A response that could not be stored can be retried with the same answer.
       if ('error' in response && outcomeIn(response.error) === 'not-done') abandon(exchange);
-      else turn?.done(response);
+      else {
+        turn?.done(response);
+        // A question that cannot be removed now expires by itself.
+        if (inputs.get(exchange)?.isRecalled) around.questions.close(exchange).catch(() => undefined);
+      }
       return response;
     } catch (error) {
       if (outcomeOf(error) !== 'unknown') {
@@ -270,6 +295,12 @@ export function createRounds(context: ServerContext, options: FlowsOptions = {})
     held,
     waiting,
     inputOf: (exchange) => inputs.get(exchange),
+    async recall(exchange) {
+      const found = await around.questions.find(exchange);
+      if (!found || !isOf(found.context, exchange.principal)) return undefined;
+      return (await enter(exchange, found, true)) ?? inputs.get(exchange);
+    },
+    around,
     fault,
     refused,
     isAnswer,

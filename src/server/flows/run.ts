@@ -102,7 +102,8 @@ export class FlowRun implements Flow {
 
   async confirm(key: string, message: string): Promise<boolean> {
     const schema = { type: 'object', properties: {} } as const;
-    const { action } = (await this.ask(key, { message, schema, refusal: 'value' })) as Reaction<unknown>;
+    const question = { message, schema, refusal: 'value', consent: true } as const;
+    const { action } = (await this.ask(key, question)) as Reaction<unknown>;
     return action === 'accept';
   }
 

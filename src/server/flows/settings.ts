@@ -3,6 +3,7 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { ANYTHING, checkOptions, FLAG, SETTINGS, type TakenBy } from '../../options.ts';
 import type { Store } from '../../store/types.ts';
+import type { Fallback } from '../carriers/fallback.ts';
 import type { FlowCodec } from './codec.ts';
 import { FlowError } from './errors.ts';
 import type { FlowLimits } from './limits.ts';
@@ -18,6 +19,24 @@ export interface FlowsOptions {
   readonly singleUse?: boolean | undefined;
   /** Limits on what is stored for callers at a time. */
   readonly limits?: FlowLimits | undefined;
+  /**
+   * What happens to a question if the client cannot put it to its user.
+   *
+   * `'url'`: over HTTP, the call's result is a link to a page of this server, where the user answers; then the model calls
+   * again. It needs `valise.http`, and a store if there are several processes. `'tool'`: the model asks the user and answers
+   * with the tool `answer_question`. A model can make answers up, so questions for consent and secrets get a link, or an error
+   * where there is none. `'error'`: the handler gets the error `client-cannot`.
+   *
+   * @defaultValue 'url'
+   */
+  readonly fallback?: Fallback | undefined;
+  /**
+   * The public URL of the page with questions, if it is not the URL of the MCP endpoint.
+   *
+   * Give it if a proxy changes the host or path of requests, or if the endpoint refuses browsers, which send no token. Any
+   * handler in `valise.http` serves the page.
+   */
+  readonly page?: string | undefined;
 }
 
 /** The options of one flow with defaults applied. Durations are in seconds. */
@@ -44,6 +63,11 @@ const TAKEN: TakenBy<FlowsOptions> = {
   ],
   singleUse: FLAG,
   limits: SETTINGS,
+  fallback: ["'error', 'url' or 'tool'", (value) => ['error', 'url', 'tool'].includes(value as string)],
+  page: [
+    'a URL with http: or https:',
+    (value) => typeof value === 'string' && /^https?:/.test(value) && URL.canParse(value),
+  ],
 };
 
 /** Throws if an option of rounds is unknown or has an invalid value. */

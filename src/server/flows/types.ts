@@ -17,6 +17,10 @@ export interface FormQuestion<Schema extends AskSchema = AskSchema> {
   readonly refusal?: 'throw' | 'value';
   /** How long this question may stay open, if that differs from the flow's own `ttl`. */
   readonly ttl?: Duration;
+  /** Whether the answer is the user's consent, so that a model may never give it. `flow.confirm` always asks for consent. */
+  readonly consent?: boolean;
+  /** Whether the answer is a secret, so that it may never pass through a model. */
+  readonly secret?: boolean;
 }
 
 /** A question to the user that is a page to visit, for data that must not pass through the client (a password, a payment). */

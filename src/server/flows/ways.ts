@@ -1,5 +1,5 @@
 import { isLowered } from '../../link/edge-stdio.ts';
-import type { TransportLike } from '../../link/transport.ts';
+import { stdinOf, type TransportLike } from '../../link/transport.ts';
 import { type Carrier, INPUT_METHODS } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 import { isHttp } from '../peer.ts';
@@ -75,11 +75,7 @@ export function noWay({ era, method }: Exchange, key: string): FlowError {
 
 /** Whether a client's top-level members reach us: there are no bytes in between, or our own edge reads them. */
 function bringsTop(transport: TransportLike): boolean {
-  // Property names in both SDK majors: of the in-memory pair, of standard input, and of v2's channel over it.
-  const known = transport as TransportLike & {
-    readonly _otherTransport?: unknown;
-    readonly _stdin?: unknown;
-    readonly _wire?: { readonly _stdin?: unknown };
-  };
-  return known._otherTransport !== undefined || isLowered(known._stdin ?? known._wire?._stdin);
+  // The property name of the in-memory pair in both SDK majors.
+  const { _otherTransport } = transport as TransportLike & { readonly _otherTransport?: unknown };
+  return _otherTransport !== undefined || isLowered(stdinOf(transport));
 }

@@ -1,4 +1,5 @@
 import type { Message } from '../../wire/index.ts';
+import { QUESTION_PARAMETER } from '../carriers/fallback.ts';
 import type { Asking, EdgeContext } from '../edge-context.ts';
 import { runWithEdgeContext } from '../edge-context.ts';
 import { REFUSED } from '../flows/opening.ts';
@@ -8,6 +9,8 @@ import { isJson, mayBeMcp, peekWebText, withBody } from './body.ts';
 import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
+import { publicUrl } from './public-url.ts';
+import { MAX_FORM, questionIn, serveQuestion } from './question-page.ts';
 import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
 import { NOT_FOUND, type Stray } from './stray.ts';
 
@@ -27,6 +30,8 @@ export type FetchFunction = (
 /** Creates the web-standard form of the edge. Other arguments that a platform gives to its handlers are passed on. */
 export function fetchEdge(edge: Edge, inner: FetchFunction): FetchFunction {
   return async (request, options, ...rest) => {
+    const question = request.url.includes(QUESTION_PARAMETER) ? questionIn(request.url) : undefined;
+    if (question !== undefined) return asRequest(page, edge, request, question);
     if (!mayBeMcp(request.method, (name) => request.headers.get(name)))
       return inner(request, options, ...rest);
     try {
@@ -36,6 +41,18 @@ export function fetchEdge(edge: Edge, inner: FetchFunction): FetchFunction {
       return replyWith(500, edge.fault(error, 'unknown'));
     }
   };
+}
+
+/** Serves the page of a question. */
+async function page(edge: Edge, request: Request, token: string): Promise<Response> {
+  try {
+    const { status, headers, body } = await serveQuestion(edge.rounds, request.method, token, () =>
+      peekWebText(request, MAX_FORM),
+    );
+    return new Response(request.method === 'HEAD' ? null : body, { status, headers });
+  } catch (error) {
+    return replyWith(500, edge.fault(error, 'unknown'));
+  }
 }
 
 async function serve(
@@ -80,6 +97,7 @@ async function inboundOf(
   const base = {
     method,
     header: (name: string) => headers.get(name) ?? undefined,
+    page: () => publicUrl(request.url, headers.get('x-forwarded-proto')),
     principal: edge.principalOf(options.authInfo as AuthInfo | undefined, {
       authInfo: options.authInfo,
       request,

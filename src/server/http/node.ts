@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
 import type { Message } from '../../wire/index.ts';
+import { QUESTION_PARAMETER } from '../carriers/fallback.ts';
 import { type Asking, type EdgeContext, runWithEdgeContext } from '../edge-context.ts';
 import { REFUSED } from '../flows/opening.ts';
 import type { AuthInfo } from '../principal.ts';
@@ -10,6 +11,8 @@ import { type Diverted, divert, ownWays } from './divert.ts';
 import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
+import { publicUrl } from './public-url.ts';
+import { MAX_FORM, questionIn, serveQuestion } from './question-page.ts';
 import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
 import { NOT_FOUND, type Stray } from './stray.ts';
 
@@ -53,10 +56,37 @@ export function nodeEdge(
       else reply(response, 500, fault);
     }
   };
-  return (request, response, body) =>
-    mayBeMcp(request.method ?? 'GET', (name) => headerOf(request, name))
+  const servePage = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    token: string,
+  ): Promise<void> => {
+    try {
+      const page = await serveQuestion(edge.rounds, request.method ?? 'GET', token, () => formOf(request));
+      response.writeHead(page.status, page.headers).end(request.method === 'HEAD' ? undefined : page.body);
+    } catch (error) {
+      reply(response, 500, edge.fault(error, 'unknown'));
+    }
+  };
+  return (request, response, body) => {
+    const question = request.url?.includes(QUESTION_PARAMETER) ? questionIn(request.url) : undefined;
+    if (question !== undefined) return asRequest(servePage, request, response, question);
+    return mayBeMcp(request.method ?? 'GET', (name) => headerOf(request, name))
       ? asRequest(serveMcp, request, response, body)
       : Promise.resolve(inner(request, response, body));
+  };
+}
+
+/** Returns the body of a form. A parser of the framework may have read it already. */
+async function formOf(request: IncomingMessage & { readonly body?: unknown }): Promise<string | undefined> {
+  const { body } = request;
+  if (isObject(body)) {
+    const pairs = Object.entries(body).flatMap(([name, value]) =>
+      (Array.isArray(value) ? value : [value]).map((each) => [name, String(each)]),
+    );
+    return new URLSearchParams(pairs).toString();
+  }
+  return typeof body === 'string' ? body : peekNodeText(request, MAX_FORM);
 }
 
 /** Replaces the message, wherever the handler looks for it. */
@@ -108,19 +138,25 @@ function inboundOf(
     readonly body?: unknown;
   };
   const header = (name: string): string | undefined => headerOf(request, name);
+  const { originalUrl } = request as IncomingMessage & { readonly originalUrl?: string };
+  const page = (): string => {
+    const { encrypted } = request.socket as { readonly encrypted?: boolean };
+    const scheme = encrypted ? 'https' : 'http';
+    const url = `${scheme}://${headers.host ?? 'localhost'}${originalUrl ?? request.url ?? '/'}`;
+    return publicUrl(url, header('x-forwarded-proto'));
+  };
   const principal = edge.principalOf(auth as AuthInfo | undefined, {
     authInfo: auth,
     requestInfo: { headers },
   });
   // Express passes its `next` to whatever is mounted, and its body parser leaves the body on the request.
   const parsed = given === undefined || typeof given === 'function' ? before : given;
-  if (parsed !== undefined) return { method, header, principal, body: { parsed } };
-  if (method !== 'POST' || !isJson(header('content-type')))
-    return { method, header, principal, body: undefined };
-  if (header('content-length') === '0' || request.readableEnded)
-    return { method, header, principal, body: undefined };
+  const base = { method, header, principal, page };
+  if (parsed !== undefined) return { ...base, body: { parsed } };
+  if (method !== 'POST' || !isJson(header('content-type'))) return { ...base, body: undefined };
+  if (header('content-length') === '0' || request.readableEnded) return { ...base, body: undefined };
   return peekNodeText(request, edge.maxBytes).then((text) =>
-    text === undefined ? undefined : { method, header, principal, body: { text } },
+    text === undefined ? undefined : { ...base, body: { text } },
   );
 }
 

@@ -34,6 +34,8 @@ export interface Inbound {
   /** The body as received, parsed. A plan with a different body replaces it. */
   came?: unknown;
   readonly principal: Principal | undefined;
+  /** Returns the URL of the request without its query. */
+  page(): string;
 }
 
 /** A response that the edge gives by itself. */
@@ -196,10 +198,9 @@ function planRequest(body: Request, edgeContext: EdgeContext, inbound: Inbound, 
   }
   // Requests of the newer era are self-contained.
   if (eraOf(body) === 'modern' && edgeContext.transportSession === undefined) {
-    const { owner, address } = edgeContext;
-    return address === undefined
-      ? { do: 'serve', body }
-      : { do: 'serve', body, edgeContext: { owner, address } };
+    const { owner, address, page } = edgeContext;
+    const own = { owner, ...(page && { page }) };
+    return { do: 'serve', body, edgeContext: address === undefined ? own : { ...own, address } };
   }
   const mayAsk = INPUT_METHODS.includes(body.method) && eraOf(body) === 'legacy';
   return { do: mayAsk ? 'call' : 'serve', body, edgeContext };
@@ -257,7 +258,8 @@ function sessionOf(
   { rounds: { context: owner }, ids }: Edge,
   address: string | undefined,
 ): EdgeContext | 'gone' {
-  const known = address === undefined ? { owner } : { owner, address };
+  const { page } = inbound;
+  const known = address === undefined ? { owner, page } : { owner, page, address };
   const id = inbound.header(SESSION_HEADER);
   if (id === undefined) return known;
   if (!isSealed(id)) {

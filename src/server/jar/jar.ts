@@ -2,16 +2,16 @@ import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import { ANYTHING, checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
 import { INTERNAL_ERROR, type Response, type RpcError, type Scope, withOutcome } from '../../wire/index.ts';
+import type { HandleLimits } from '../carriers/handle-records.ts';
 import type { ServerContext } from '../context.ts';
 import { addMeta, currentExchange, type Exchange, type ServerMiddleware } from '../exchange.ts';
 import { type Fault, faultOn, isOfStore, outcomeOf, partlyDone } from '../fault.ts';
 import { shareOf } from '../quota.ts';
 import { works } from '../sessions/work.ts';
 import { Slot } from '../slot.ts';
-import { carriedSources, carries, writeCarried } from './carried.ts';
+import { carriedSources, writeCarried } from './carried.ts';
 import { createKeeper } from './keeper.ts';
 import { type JarDeclarations, type KeySettings, Keys } from './key.ts';
-import { sessionOf } from './owner.ts';
 import { suffixWarning } from './public-suffix.ts';
 import { ScopedState } from './scope.ts';
 import type { Changes, Report } from './source.ts';
@@ -57,6 +57,8 @@ export interface StateFamily {
   readonly middleware: ServerMiddleware;
   /** The public API, which reads the exchange of the handler that is running. */
   readonly api: ServerJar;
+  /** How many new handles there may be within an hour. */
+  readonly limits: HandleLimits;
 }
 
 const SESSION_TTL = '7d';
@@ -82,12 +84,8 @@ interface Begun {
 
 const begun = new Slot<Begun>();
 
-/** Creates the server side of the jar. `withSessions` says that another middleware proves data-layer sessions. */
-export function createJar(
-  context: ServerContext,
-  options: JarOptions = {},
-  withSessions = false,
-): StateFamily {
+/** Creates the server side of the jar. */
+export function createJar(context: ServerContext, options: JarOptions = {}): StateFamily {
   checkOptions('createValise, under jar,', options, TAKEN);
   const { ttl = SESSION_TTL, maxPerPrincipal = 100, maxAnonymous = 10_000, session, server } = options;
   const { maxAnonymousPerCaller = shareOf(maxAnonymous), maxAnonymousBytes = 256 * 1024 * 1024 } = options;
@@ -100,7 +98,6 @@ export function createJar(
   const keeper = createKeeper(context, {
     keys,
     sessionTtl: seconds(ttl),
-    withSessions,
     limits: { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller, maxAnonymousBytes },
   });
 
@@ -114,8 +111,8 @@ export function createJar(
       });
 
   const begin = (exchange: Exchange): BothScopes => {
-    const session = sessionOf(exchange, withSessions);
-    const carried = carries(exchange) ? carriedSources(exchange, context, report, session) : undefined;
+    const { kind, thread: session } = exchange.carrier;
+    const carried = kind === 'client' ? carriedSources(exchange, context, report, session) : undefined;
     const scoped = (scope: Scope): ScopedState =>
       new ScopedState(scope, {
         source: carried?.[scope] ?? keeper.source(exchange, scope),
@@ -145,15 +142,18 @@ export function createJar(
   };
 
   return {
+    limits: { perCaller: maxAnonymousPerCaller, total: maxAnonymous },
+
     async middleware(exchange, next) {
       // The handler may be running again, on current data.
       begun.set(exchange, undefined);
-      const loading = carries(exchange) ? undefined : keeper.load(exchange);
+      const isCarried = exchange.carrier.kind === 'client';
+      const loading = isCarried ? undefined : keeper.load(exchange);
       if (loading) await loading;
       const response = await next();
       if (exchange.round || !('result' in response)) return response;
       if (loading) return save(exchange, response);
-      const state = carries(exchange) ? begun.get(exchange) : undefined;
+      const state = isCarried ? begun.get(exchange) : undefined;
       if (!state) return response;
       return addMeta(response, writeCarried(exchange, context, keys, changesOf(state.scopes), state.session));
     },

@@ -17,6 +17,8 @@ export interface Shelf {
   readonly key: string;
   readonly rows: ReadonlyMap<string, Row>;
   readonly found: Found<Members> | undefined;
+  /** The end that no use postpones, in milliseconds since 1970. */
+  readonly until: number | undefined;
 }
 
 /** Counts the bytes that one entry takes in the store. */
@@ -38,16 +40,22 @@ export async function loadShelf(store: Store, key: string): Promise<Shelf> {
   return shelfOf(key, await recordsIn(store).get(key));
 }
 
+/** Returns the state under a key that nothing has been stored under. */
+export function emptyShelf(key: string): Shelf {
+  return shelfOf(key, undefined);
+}
+
 function shelfOf(key: string, found: Found<Members> | undefined): Shelf {
   const rows = new Map<string, Row>();
   const now = Date.now();
-  const stored = found?.value?.['rows'];
-  if (Array.isArray(stored)) {
+  const { rows: stored, until: end } = found?.value ?? {};
+  const until = typeof end === 'number' && end > now ? end : undefined;
+  if (Array.isArray(stored) && (end === undefined || until !== undefined)) {
     for (const row of stored as readonly Row[]) {
       if (row[2] === null || row[2] > now) rows.set(row[0], row);
     }
   }
-  return { key, rows, found };
+  return { key, rows, found, until };
 }
 
 /**
@@ -83,11 +91,14 @@ export async function saveShelf(
     keys,
     ttl,
     count,
+    longest,
   }: {
     readonly scope: Scope;
     readonly keys: Keys;
     readonly ttl: number;
     readonly count: ShelfCount | undefined;
+    /** After how many seconds all of it ends, however much it is used. */
+    readonly longest?: number | undefined;
   },
 ): Promise<void> {
   const { found } = loaded;
@@ -96,12 +107,14 @@ export async function saveShelf(
     const version = await recordsIn(store).update(
       loaded.key,
       (now) => {
-        const rows = changed(now === found ? loaded : shelfOf(loaded.key, now), changes, scope, keys);
+        const current = now === found ? loaded : shelfOf(loaded.key, now);
+        const rows = changed(current, changes, scope, keys);
         undo?.();
         undo = undefined;
         if (rows.length === 0) return null;
         undo = count?.take(checkedSize({ rows }));
-        return { rows };
+        if (longest === undefined) return { rows };
+        return { rows, until: current.until ?? Date.now() + longest * 1000 };
       },
       { ttl, seen: { found } },
     );

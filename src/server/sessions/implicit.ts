@@ -1,5 +1,6 @@
 import { sha256 } from '../../sha256.ts';
 import { holdLease } from '../../store/kit/lease.ts';
+import type { Carrier } from '../carriers/types.ts';
 import type { Exchange } from '../exchange.ts';
 import { isHttp } from '../peer.ts';
 import type { Quota } from '../quota.ts';
@@ -18,8 +19,8 @@ export interface ImplicitOptions {
   readonly settings: SessionsSettings;
   /** Counts the bytes of state in anonymous sessions. */
   readonly states: Quota;
-  /** The storage of sessions that several instances serve; undefined if they share no store. */
-  readonly shared: Shared | undefined;
+  /** The storage of sessions that belong to no connection. Without a store it is in memory, for carriers that allow it. */
+  readonly shared: Shared;
 }
 
 interface Shared {
@@ -33,10 +34,10 @@ const TRIES = 10;
 const BEGINNING = { ttl: 15, wait: 20 };
 
 /**
- * Sessions for clients that do not support them: the transport's own session stands in.
+ * Sessions for clients that do not support them: what carries their state stands in.
  *
- * The stand-in for a connection or for an HTTP session of the SDK is in this process, as they are. The stand-in for a session
- * that only our HTTP edge proves is in the store.
+ * A principal, a conversation and a handle each have a default session in the store, as does a transport session that only our
+ * HTTP edge proves. The stand-in for a connection or for an HTTP session of the SDK is in this process, as they are.
  */
 export class ImplicitSessions {
   readonly #options: ImplicitOptions;
@@ -55,17 +56,16 @@ export class ImplicitSessions {
     requester: Requester,
     { required }: { readonly required: boolean },
   ): Implicit | undefined | Promise<Implicit | undefined> {
-    const { transportSession } = exchange;
-    if (transportSession === undefined) return undefined;
-    if (isElsewhere(exchange)) return this.#openShared(transportSession, requester, required);
+    const shared = sharedName(exchange);
+    if (shared !== undefined) return this.#openShared(shared, exchange, requester, required);
     // A session in this process can wait until the handler asks for it.
-    if (!required) return undefined;
+    if (!required || exchange.transportSession === undefined) return undefined;
     return this.#local.open(exchange, requester);
   }
 
   /** Works as {@link open}, but synchronously, for sessions in this process that need no author's hook to begin. */
   openNow(exchange: Exchange, requester: Requester): Implicit | undefined {
-    return exchange.transportSession === undefined || isElsewhere(exchange)
+    return exchange.transportSession === undefined || sharedName(exchange) !== undefined
       ? undefined
       : this.#local.openNow(exchange, requester);
   }
@@ -77,7 +77,7 @@ export class ImplicitSessions {
    */
   missing(exchange: Exchange): { readonly what: string; readonly next: string } {
     const asked = 'A handler has asked for the session of a client that knows none, and got undefined:';
-    return isElsewhere(exchange) && !this.#options.shared
+    return sharedName(exchange) !== undefined && exchange.carrier.store === undefined
       ? {
           what: `${asked} there is no store in which one could stand in for the session of the transport.`,
           next: 'Give createValise a store that all instances share.',
@@ -90,21 +90,23 @@ export class ImplicitSessions {
 
   /** Ends the stand-in for a session that only our HTTP edge proves, because its client has ended that session. */
   async over(transportSession: string, subject: string | undefined): Promise<void> {
-    await this.#options.shared?.endings.end(implicitId(transportSession, { subject }), 'closed');
+    await this.#options.shared.endings.end(implicitId(transportSession, { subject }), 'closed');
   }
 
   async #openShared(
-    transportSession: string,
+    name: string,
+    { carrier }: Exchange,
     requester: Requester,
     required: boolean,
   ): Promise<Implicit | undefined> {
     const { shared, settings } = this.#options;
-    if (!shared) return undefined;
+    if (!carrier.store) return undefined;
     const { endings, keeping } = shared;
-    const id = implicitId(transportSession, requester);
+    const id = implicitId(name, requester);
     for (let tries = 0; tries < TRIES; tries++) {
-      const opened = await keeping.open({ sessionId: id }, requester);
-      if (!isRefusal(opened)) {
+      const isNew = carrier.isNew && tries === 0;
+      const opened = isNew ? undefined : await keeping.open({ sessionId: id }, requester);
+      if (opened && !isRefusal(opened)) {
         return {
           held: opened,
           commit: () => keeping.commit(opened, requester),
@@ -121,15 +123,17 @@ export class ImplicitSessions {
         data: new SessionData({}, settings),
         found: undefined,
       };
-      if (!settings.onCreate) return this.#unwritten(shared, held, requester);
+      if (!settings.onCreate) return this.#unwritten(carrier, held, requester);
       if (!required) return undefined;
+      await carrier.begin?.();
       await this.#beginOnce(shared, held, requester);
     }
     return undefined;
   }
 
   /** Returns a session that is not written before there is something to save. */
-  #unwritten(shared: Shared, held: Held, requester: Requester): Implicit {
+  #unwritten(carrier: Carrier, held: Held, requester: Requester): Implicit {
+    const { shared } = this.#options;
     const { endings } = shared;
     return {
       held,
@@ -137,6 +141,7 @@ export class ImplicitSessions {
         const meta = metaOf(held.id, held.expires, held.seq);
         if (!held.data.isChanged) return meta;
         const data = held.data.kept();
+        await carrier.begin?.();
         const placed = await this.#reserve(shared, held, requester);
         return (await endings.claim(rowOf(placed, data))) ? meta : 'conflict';
       },
@@ -192,7 +197,14 @@ export class ImplicitSessions {
   }
 }
 
-/** Whether only its seal proves the session, so that any instance may serve it. */
-function isElsewhere({ link, extra }: Exchange): boolean {
-  return link.transport.sessionId === undefined && isHttp(extra);
+/**
+ * Returns the name of the stand-in that any instance may serve, or undefined if it ends with a connection of this process.
+ *
+ * A principal's conversations have one each. A transport session without a `sessionId` of the SDK is proved by its seal alone.
+ */
+function sharedName({ carrier, transportSession, link, extra }: Exchange): string | undefined {
+  const { kind, principal, thread, store } = carrier;
+  if (thread !== null && thread !== transportSession) return thread;
+  if (principal !== null && kind !== 'client' && store) return 'default';
+  return link.transport.sessionId === undefined && isHttp(extra) ? transportSession : undefined;
 }

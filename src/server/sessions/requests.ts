@@ -60,7 +60,7 @@ export interface SessionRequests {
     exchange: Exchange | undefined,
     link: ServerLink,
   ): Notification | undefined;
-  /** Lets the transport's own session stand in, for a handler that asks for a session only now. */
+  /** Lets what carries the client's state stand in, for a handler that asks for a session only now. */
   standIn(exchange: Exchange): Work | undefined;
 }
 
@@ -135,9 +135,12 @@ export function createSessionRequests(options: SessionRequestsOptions): SessionR
     return undefined;
   };
 
-  /** Whether the transport's session may stand in. Clients that support sessions are told to create one instead. */
-  const mayStandIn = ({ peer, transportSession, method }: Exchange): boolean =>
-    settings.implicit && !peer.families.sessions && transportSession !== undefined && isOperation(method);
+  /** Whether what carries the client's state may stand in. Clients that support sessions are told to create one instead. */
+  const mayStandIn = ({ peer, carrier, method }: Exchange): boolean =>
+    settings.implicit &&
+    !peer.families.sessions &&
+    (carrier.thread !== null || carrier.principal !== null) &&
+    isOperation(method);
 
   const without = (exchange: Exchange): Answer | Promise<Answer> => {
     const required = gates.requires(exchange);

@@ -2,7 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import { memoryStore } from '../../store/memory/store.ts';
 import type { Params, Revocation } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import { currentExchange, type ServerMiddleware } from '../exchange.ts';
+import { currentExchange, type Exchange, type ServerMiddleware } from '../exchange.ts';
 import { faultOn } from '../fault.ts';
 import { type Principal, principalKey } from '../principal.ts';
 import { Quota } from '../quota.ts';
@@ -38,6 +38,8 @@ export interface SessionsFamily {
   readonly revocation: Revocation;
   session(): Session | undefined;
   require(gated: readonly Gated[]): void;
+  /** Whether a call of a tool needs a session. */
+  isRequired(exchange: Exchange, tool: string): boolean;
   revoke(id: string): Promise<boolean>;
   /** Ends the session that stands in for a transport session that only its seal proves. */
   endStandIn(transportSession: string, principal: Principal | undefined): Promise<void>;
@@ -133,7 +135,7 @@ export function createSessions(
   const implicit = new ImplicitSessions({
     settings,
     states,
-    shared: store && { registry, endings, keeping: stored },
+    shared: { registry, endings, keeping: stored },
   });
   const requests = createSessionRequests({
     settings,
@@ -175,6 +177,10 @@ export function createSessions(
     },
 
     require: (gated) => gates.add(gated),
+
+    isRequired: (exchange, name) =>
+      settings.implicit &&
+      gates.requires(exchange, { ...exchange.request, method: 'tools/call', params: { name } }),
 
     revoke(id) {
       // A stored session has a record. Only a sealed session can be unknown here.
