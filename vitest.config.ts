@@ -7,9 +7,10 @@ export default defineConfig({
   resolve: {
     alias: [
       {
-        find: /^mcp-valise\/(client|server|seal|store|wire|adapters|otel|testing|internal)$/,
+        find: /^mcp-valise\/(client|server|seal|store|adapters|otel|testing|internal)$/,
         replacement: src('$1/index'),
       },
+      { find: 'mcp-valise/wire', replacement: src('wire/public') },
       { find: /^mcp-valise\/store\/(sqlite|redis|postgres)$/, replacement: src('store/$1/store') },
     ],
   },

@@ -30,6 +30,7 @@ const CHECKS = {
   // The command line has no types to check, because it is run and not imported.
   attw: () => bin('@arethetypeswrong/cli/dist/index.js', tarball(LIBRARY), '--profile', 'esm-only'),
   knip: () => bin('knip/bin/knip.js'),
+  api: () => node('scripts/api-report.mjs', '--check'),
   rooms: () => bin('vitest/vitest.mjs', 'run', 'test/house/rooms.test.ts'),
   trace: () => node('scripts/trace.mjs', '--missing'),
 };

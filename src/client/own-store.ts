@@ -10,7 +10,7 @@ import { KEY_FILE } from './oauth/secrets.ts';
 import type { ClientValiseOptions } from './valise.ts';
 
 /** The default store. */
-export const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
+const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
 
 /** The store of one Valise. */
 export interface OwnStore {

@@ -1,12 +1,7 @@
 import { ValiseError } from '../errors.ts';
 import type { Json } from '../json.ts';
-import {
-  inspectToken,
-  type OpenLargeOptions,
-  type OpenOptions,
-  SealError,
-  type Sealer,
-} from '../seal/index.ts';
+import { inspectToken, type OpenOptions, SealError, type Sealer } from '../seal/index.ts';
+import type { OpenLargeOptions } from '../seal/types.ts';
 
 /**
  * Wraps a sealer so that a missing key counts as the server's fault.

@@ -7,12 +7,12 @@
 export type { Duration } from '../duration.ts';
 export type { ValiseErrorCode } from '../error-codes.ts';
 export { ValiseError, type ValiseErrorOptions } from '../errors.ts';
-export type { Json, JsonObject } from '../json.ts';
-export { fileStore, type LocalStoreOptions } from './file/store.ts';
+export type { Json } from '../json.ts';
+export { fileStore } from './file/store.ts';
 export { memoryBus } from './memory/bus.ts';
 export { memoryStore } from './memory/store.ts';
 export { namespaced } from './namespace.ts';
-export { type OpenBusOptions, type OpenStoreOptions, openBus, openStore, sealInPlace } from './open.ts';
+export { type OpenStoreOptions, openBus, openStore, sealInPlace } from './open.ts';
 export { dropPlain } from './plain-entries.ts';
 export { reseal, sealedStore } from './sealed.ts';
-export type { Bus, Entry, EntryPage, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
+export type { Bus, Entry, Lease, ListOptions, PutOptions, Store } from './types.ts';

@@ -3,11 +3,10 @@
  *
  * @module
  */
-export type { Duration } from '../duration.ts';
 export type { ValiseErrorCode } from '../error-codes.ts';
 export { ValiseError } from '../errors.ts';
 export { storeContract } from './contract.ts';
 export { busContract } from './contract-bus.ts';
-export type { ContractOptions, Opener, Place, Runner } from './contract-types.ts';
+export type { ContractOptions } from './contract-types.ts';
 export { connectInProcess, handlerFetch, type InProcessOptions, linkedTransports } from './in-process.ts';
 export { type VirtualClock, virtualClock } from './virtual-clock.ts';

@@ -1,4 +1,4 @@
-import { type ClientValise, openValise, type Revoked } from 'mcp-valise/client';
+import { type ClientValise, openValise } from 'mcp-valise/client';
 import { describe, expect, it } from 'vitest';
 import { revoke } from '../../src/client/oauth/revocation.ts';
 import { ask, MAJORS, signIn, vaultStage } from './vault.ts';
@@ -45,9 +45,9 @@ describe.each(MAJORS)(
       return valise;
     }
 
-    const logout = async (valise: ClientValise, client?: OwnClient): Promise<Revoked[]> => {
-      const heard: Revoked[] = [];
-      const onRevoked = (how: Revoked) => heard.push(how);
+    const logout = async (valise: ClientValise, client?: OwnClient): Promise<string[]> => {
+      const heard: string[] = [];
+      const onRevoked = (how: string) => heard.push(how);
       expect(
         await valise.connections.logout(stage.vault.url, { fetch: stage.vault.fetch, client, onRevoked }),
       ).toBe(true);

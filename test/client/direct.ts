@@ -1,6 +1,6 @@
 import type { JarQuotas, Store } from 'mcp-valise/client';
+import type { Params, Request } from 'mcp-valise/internal';
 import { memoryStore } from 'mcp-valise/store';
-import type { Params, Request } from 'mcp-valise/wire';
 import type { ClientEvents } from '../../src/client/events.ts';
 import { type Identity, identify } from '../../src/client/identity.ts';
 import { ClientJar } from '../../src/client/jar/jar.ts';

@@ -3,9 +3,9 @@ import { Client, InMemoryTransport, StreamableHTTPClientTransport } from '@model
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { openValise } from 'mcp-valise/client';
+import type { Message, Request } from 'mcp-valise/internal';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
-import type { Message, Request } from 'mcp-valise/wire';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { endServers, listen } from '../server/http-stage.ts';

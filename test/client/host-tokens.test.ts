@@ -5,8 +5,8 @@ import { text } from 'node:stream/consumers';
 import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { type ClientStateStore, openValise, type ServerMetadata, type TokenInfo } from 'mcp-valise/client';
+import { CORE } from 'mcp-valise/internal';
 import { memoryStore } from 'mcp-valise/store';
-import { CORE } from 'mcp-valise/wire';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { KINDS, type Kind } from './hosts.ts';
 

@@ -9,10 +9,10 @@ import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/s
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { type ClientValise, openValise, type Store, type TransportOptions } from 'mcp-valise/client';
+import { CORE } from 'mcp-valise/internal';
 import { generateKey } from 'mcp-valise/seal';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
-import { CORE } from 'mcp-valise/wire';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { ask, openVault, signIn, type Vault } from './vault.ts';

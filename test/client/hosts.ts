@@ -6,7 +6,7 @@ import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from '@mo
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { ClientValise } from 'mcp-valise/client';
-import { CORE, type Meta, type Params, type Result } from 'mcp-valise/wire';
+import { CORE, type Meta, type Params, type Result } from 'mcp-valise/internal';
 
 /** A request as it was on the wire. */
 export interface Seen {

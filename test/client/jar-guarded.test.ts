@@ -1,4 +1,4 @@
-import { type ClientValise, type JarEvents, openValise, type Store } from 'mcp-valise/client';
+import { type ClientEvents, type ClientValise, openValise, type Store } from 'mcp-valise/client';
 import { createSealer, generateKey, parseKeys } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -7,7 +7,7 @@ import { connect, type Hosts, KINDS, openHosts, setting, stateOf } from './hosts
 let hosts: Hosts;
 let store: Store;
 let valise: ClientValise;
-let refused: JarEvents['refused'][];
+let refused: ClientEvents['refused'][];
 beforeEach(async () => {
   hosts = await openHosts();
   store = memoryStore();

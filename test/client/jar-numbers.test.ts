@@ -4,8 +4,8 @@ import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/st
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { openValise } from 'mcp-valise/client';
+import { CORE } from 'mcp-valise/internal';
 import { memoryStore } from 'mcp-valise/store';
-import { CORE } from 'mcp-valise/wire';
 import { describe, expect, it } from 'vitest';
 import { Around } from './around.ts';
 import { KINDS, type Kind } from './hosts.ts';

@@ -1,5 +1,5 @@
 import { Client } from '@modelcontextprotocol/client';
-import { type ClientValise, type JarEvents, openValise, type Store } from 'mcp-valise/client';
+import { type ClientEvents, type ClientValise, openValise, type Store } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
@@ -21,9 +21,9 @@ afterEach(async () => {
 });
 
 /** Keeps the events of one name. */
-function heard<Name extends keyof JarEvents>(name: Name): JarEvents[Name][] {
-  const events: JarEvents[Name][] = [];
-  valise.jar.on(name, (event) => events.push(event));
+function heard<Name extends 'set' | 'deleted' | 'evicted' | 'refused'>(name: Name): ClientEvents[Name][] {
+  const events: ClientEvents[Name][] = [];
+  valise.on(name, (event) => events.push(event));
   return events;
 }
 

@@ -1,7 +1,9 @@
 import { asClientStateStore, openValise } from 'mcp-valise/client';
-import { type Json, type JsonObject, memoryStore, type Store } from 'mcp-valise/store';
+import { type Json, memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connect, type Hosts, openHosts, setting } from './hosts.ts';
+
+type JsonObject = Record<string, Json>;
 
 const SHOP = 'https://shop.example.com/mcp';
 

@@ -1,6 +1,6 @@
 import { type ClientValise, openValise } from 'mcp-valise/client';
+import { DRAFTS, NAMES } from 'mcp-valise/internal';
 import { memoryStore } from 'mcp-valise/store';
-import { DRAFTS, NAMES } from 'mcp-valise/wire';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connect, type Hosts, KINDS, openHosts, stateOf } from './hosts.ts';
 import { openSessionHost, SPELLED, saying } from './sessions-host.ts';

@@ -3,9 +3,9 @@ import { Client, InMemoryTransport } from '@modelcontextprotocol/client';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { type ClientValise, LeaveOpen, openValise } from 'mcp-valise/client';
+import type { Carrier } from 'mcp-valise/internal';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
-import type { Carrier } from 'mcp-valise/wire';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { endServers, listen } from '../server/http-stage.ts';
 

@@ -1,10 +1,10 @@
 import { McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
+import { CARRIERS } from 'mcp-valise/internal';
 import { generateKey } from 'mcp-valise/seal';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
-import { CARRIERS } from 'mcp-valise/wire';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Example, Kit } from '../../examples/serve.ts';
 import { callText, HOSTS } from '../e2e/hosts.ts';

@@ -1,9 +1,9 @@
 import { InMemoryTransport } from '@modelcontextprotocol/client';
 import { McpServer } from '@modelcontextprotocol/server';
 import { LeaveOpen, openValise } from 'mcp-valise/client';
+import type { Carrier } from 'mcp-valise/internal';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
-import type { Carrier } from 'mcp-valise/wire';
 import { describe, expect, it, vi } from 'vitest';
 import { commandOf } from '../e2e/example.ts';
 import { example as greeter } from '../e2e/greeter.ts';

@@ -2,7 +2,7 @@ import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from '@mo
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { ClientValise } from 'mcp-valise/client';
-import { type Meta, NAMES, type Result, sessionMethod } from 'mcp-valise/wire';
+import { type Meta, NAMES, type Result, sessionMethod } from 'mcp-valise/internal';
 import { edgeFetch } from '../../src/link/edge-fetch.ts';
 import { type Hosts, KINDS, type Kind, openHosts, type Seen } from './hosts.ts';
 

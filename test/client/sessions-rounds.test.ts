@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/client';
 import { type ClientSession, type ClientValise, openValise, SessionGoneError } from 'mcp-valise/client';
+import { CORE, inputRequired, NAMES, type Request, type Result } from 'mcp-valise/internal';
 import { memoryStore } from 'mcp-valise/store';
-import { CORE, inputRequired, NAMES, type Request, type Result } from 'mcp-valise/wire';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { TransportLike } from '../../src/link/transport.ts';
 import { sessionOf } from './sessions-host.ts';

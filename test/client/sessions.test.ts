@@ -1,7 +1,7 @@
 import {
+  type ClientEvents,
   type ClientValise,
   openValise,
-  type SessionEvents,
   SessionGoneError,
   type Store,
 } from 'mcp-valise/client';
@@ -104,7 +104,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
   it('[S-09] drop what names another session, and report it', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
-    const refused: SessionEvents['session-refused'][] = [];
+    const refused: ClientEvents['session-refused'][] = [];
     valise.on('session-refused', (event) => refused.push(event));
     host.answer = () => saying(spelling, { sessionId: 'sess-2', state: 'theirs' });
     await session.run(() => client.callTool(tool()));
@@ -238,7 +238,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
   it('[S-13] [S-14] that the server does not know are gone for good, with a typed error', async () => {
     const client = await open();
     const session = await valise.sessions(client).create({ label: 'refactor' });
-    const ended: SessionEvents['session-ended'][] = [];
+    const ended: ClientEvents['session-ended'][] = [];
     valise.on('session-ended', (event) => ended.push(event));
     host.known.clear();
     const error = await session.run(() => client.callTool(tool())).catch((error: unknown) => error);

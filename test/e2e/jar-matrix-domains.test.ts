@@ -1,4 +1,4 @@
-import { type JarEvents, openValise } from 'mcp-valise/client';
+import { type ClientEvents, openValise } from 'mcp-valise/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { callText } from './hosts.ts';
 import { MATRIX, Stage } from './matrix.ts';
@@ -64,7 +64,7 @@ describe.each(MATRIX.filter(({ over }) => over !== 'stdio'))(
 
     it('[J-16] nothing is kept for an address, localhost or a name of no registry: the server is told', async () => {
       const strict = await openValise({ store: 'memory:' });
-      const refused: JarEvents['refused'][] = [];
+      const refused: ClientEvents['refused'][] = [];
       strict.jar.on('refused', (event) => refused.push(event));
       const hosts = ['127.0.0.1', 'localhost', '[::1]', '2130706433', 'printer', 'shop.internal', 'co.uk'];
       for (const host of hosts) {

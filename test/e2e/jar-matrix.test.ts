@@ -1,4 +1,4 @@
-import { type JarEvents, openValise } from 'mcp-valise/client';
+import { type ClientEvents, openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { eraOf, readState } from '../../src/wire/index.ts';
@@ -205,7 +205,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
   });
 
   it('[J-25] bad state in a result never fails the call, and an event says why', async () => {
-    const refused: JarEvents['refused'][] = [];
+    const refused: ClientEvents['refused'][] = [];
     const off = stage.valise.jar.on('refused', (event) => refused.push(event));
     const name = stage.fresh();
     const bad = [

@@ -3,9 +3,11 @@
  * what happened to them. Served as the examples are.
  */
 import { appendFileSync } from 'node:fs';
-import { createValise, type Effect, type Flow } from 'mcp-valise/server';
+import { createValise, type Flow } from 'mcp-valise/server';
 import { z } from 'zod';
 import { type Example, serveIfMain } from '../../examples/serve.ts';
+
+type Effect = Parameters<Parameters<Flow['once']>[1]>[0];
 
 const yes = {
   message: 'Go on?',

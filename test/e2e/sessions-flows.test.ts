@@ -1,7 +1,7 @@
 import { type ClientSession, LeaveOpen, openValise, SessionGoneError } from 'mcp-valise/client';
+import type { Carrier } from 'mcp-valise/internal';
 import { createValise, type ServerValise, type SessionsOptions } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
-import type { Carrier } from 'mcp-valise/wire';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Example } from '../../examples/serve.ts';
 import { because } from '../skip.ts';

@@ -35,7 +35,8 @@ describe('the public subpaths', () => {
   );
 
   it('cover every index.ts of a room', () => {
-    const indexes = sources.filter((path) => path.endsWith('/index.ts'));
+    // Of the wire, only the names and the vectors are public; its index.ts is for the other rooms.
+    const indexes = sources.filter((path) => path.endsWith('/index.ts') && path !== 'wire/index.ts');
     const exported = subpaths.map(({ source }) => source);
     expect(indexes.filter((path) => !exported.includes(path))).toEqual([]);
   });

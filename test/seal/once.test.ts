@@ -1,11 +1,4 @@
-import {
-  generateKey,
-  type Ledger,
-  memoryLedger,
-  parseKeys,
-  type RejectEvent,
-  storeLedger,
-} from 'mcp-valise/seal';
+import { generateKey, type Ledger, memoryLedger, parseKeys, storeLedger } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import { clock, laterRefusal, sealerWith } from './helpers.ts';
@@ -77,7 +70,7 @@ describe('the ledger', () => {
   });
 
   it('tells the listener of a replay, with what the token says about itself', async () => {
-    const events: RejectEvent[] = [];
+    const events: object[] = [];
     const sealer = sealerWith({ keys, ledger: memoryLedger(), onReject: (event) => events.push(event) });
     const token = sealer.seal(1, options);
     await sealer.openOnce(token, options);

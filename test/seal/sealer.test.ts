@@ -1,12 +1,5 @@
 import { once } from 'node:events';
-import {
-  createSealer,
-  generateKey,
-  parseKeys,
-  type RejectEvent,
-  SealError,
-  ValiseError,
-} from 'mcp-valise/seal';
+import { createSealer, generateKey, parseKeys, SealError, ValiseError } from 'mcp-valise/seal';
 import { describe, expect, it, vi } from 'vitest';
 import { clock, refusal, sealerWith } from './helpers.ts';
 
@@ -280,7 +273,7 @@ describe('what cannot be sealed', () => {
 describe('a refusal', () => {
   const time = clock();
   const keys = parseKeys(`${generateKey()},${generateKey()}`);
-  const events: RejectEvent[] = [];
+  const events: object[] = [];
   const options = { purpose: 'round', subject: 'alice', bind: 'session-1' };
   const sealer = sealerWith({ keys, now: time.now, onReject: (event) => events.push(event) });
   const token = sealer.seal({ secret: 'payload' }, options);

@@ -1,10 +1,10 @@
 import {
   createSealer,
   type Json,
-  type LedgerStore,
   type SealError,
+  type SealerOptions,
   type SealReason,
-  type SpillStore,
+  type storeLedger,
 } from 'mcp-valise/seal';
 import type { Store } from 'mcp-valise/store';
 import { describe, expectTypeOf, it } from 'vitest';
@@ -13,8 +13,8 @@ describe('types', () => {
   const sealer = createSealer();
 
   it('every store serves as a ledger and to spill to, with no cast', () => {
-    expectTypeOf<Store>().toExtend<LedgerStore>();
-    expectTypeOf<Store>().toExtend<SpillStore>();
+    expectTypeOf<Store>().toExtend<Parameters<typeof storeLedger>[0]>();
+    expectTypeOf<Store>().toExtend<NonNullable<SealerOptions['spill']>['store']>();
   });
 
   it('a refusal has one of nine reasons', () => {

@@ -1,11 +1,14 @@
 import type { Json } from 'mcp-valise/seal';
-import { createValise, type Effect, type Flow, type OnceOptions } from 'mcp-valise/server';
+import { createValise, type Flow } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
 import { signalIn } from '../../src/server/flows/waiting.ts';
 import { sha256 } from '../../src/sha256.ts';
 import { accept, type FlowPeer, flowPeer, modernCall, name, text, type Wire } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
+
+type Effect = Parameters<Parameters<Flow['once']>[1]>[0];
+type OnceOptions = NonNullable<Parameters<Flow['once']>[2]>;
 
 describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $major server', (major) => {
   const stage = async (

@@ -1,4 +1,4 @@
-import { createValise, type JarDeclarations, type ServerValise } from 'mcp-valise/server';
+import { createValise, type JarOptions, type ServerValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import {
@@ -31,7 +31,7 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     const valise: ServerValise = createValise({
       name: 'test',
       store,
-      jar: { session: { n: { plain: true } } } as JarDeclarations,
+      jar: { session: { n: { plain: true } } } as JarOptions,
     });
     return flowPeer(major, counting(valise) as never, { valise, capabilities });
   };
@@ -66,7 +66,7 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
   });
 
   it('does not travel with the question where it was not set', async () => {
-    const jar: JarDeclarations = { session: { cart: { plain: true } } };
+    const jar: JarOptions = { session: { cart: { plain: true } } };
     const valise: ServerValise = createValise({ name: 'test', jar });
     const adding = async (_: unknown, flow: { ask: (key: string, question: object) => unknown }) => {
       const cart = valise.jar.session.get('cart') as string[];

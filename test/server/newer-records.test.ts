@@ -1,11 +1,13 @@
 import { createSealer } from 'mcp-valise/seal';
 import { createValise, type Flow } from 'mcp-valise/server';
-import { type Json, type JsonObject, memoryStore, type Store } from 'mcp-valise/store';
+import { type Json, memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import { accept, flowPeer, modernCall, name, text } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 import { connect, count, errorOf, keys, makeServer, STAGES } from './sessions-tool.ts';
 import { counting, tool } from './state-tool.ts';
+
+type JsonObject = Record<string, Json>;
 
 /** Does to every record under the keys that match what a later, or an earlier, release would have done. */
 async function rewrite(

@@ -1,4 +1,4 @@
-import type { NewListener } from 'mcp-valise/server';
+import type { SessionsOptions } from 'mcp-valise/server';
 import { describe, expect, it, vi } from 'vitest';
 import { kits } from '../conformance/kit.ts';
 import {
@@ -19,7 +19,7 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
   const { method, sent, required } = at;
 
   const open = async () => {
-    const asked: NewListener[] = [];
+    const asked: Parameters<NonNullable<SessionsOptions['mayListen']>>[0][] = [];
     const { valise } = makeServer(count, {
       principal: () => ({ subject: 'ann' }),
       sessions: {

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { type ContractOptions, type Runner, storeContract } from 'mcp-valise/testing';
+import { type ContractOptions, storeContract } from 'mcp-valise/testing';
 import { describe, expect, it } from 'vitest';
 import { memoryStore, type Store } from '../../src/store/index.ts';
 import { memoryBus } from '../../src/store/memory/bus.ts';
@@ -13,7 +13,7 @@ async function failuresOf(
   options: ContractOptions = { reopens: false, processes: false },
 ): Promise<string[]> {
   const cases: { title: string; body: () => Promise<void> }[] = [];
-  const runner: Runner = {
+  const runner: Parameters<typeof storeContract>[1] = {
     describe: (_, body) => body(),
     it: (title, body) => void cases.push({ title, body }),
   };

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
-import { type PostgresClient, type PostgresPool, postgresStore } from 'mcp-valise/store/postgres';
+import { type PostgresPool, postgresStore } from 'mcp-valise/store/postgres';
 import { storeContract } from 'mcp-valise/testing';
 import pg from 'pg';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -10,6 +10,8 @@ import { service, uniqueName } from '../services.ts';
 import { because } from '../skip.ts';
 import { withoutPackages } from './elsewhere-packages.ts';
 import { soak, tsx } from './places.ts';
+
+type PostgresClient = Awaited<ReturnType<PostgresPool['connect']>>;
 
 const url = (await service('postgres')) as string;
 

@@ -1,6 +1,5 @@
 import { LeaveOpen } from 'mcp-valise/client';
-import { isObject } from 'mcp-valise/internal';
-import { EXPIRES_AT } from 'mcp-valise/wire';
+import { EXPIRES_AT, isObject } from 'mcp-valise/internal';
 import { CommandError } from '../errors.ts';
 import { clean, remark } from '../output.ts';
 import { type Field, fieldsOf, readValue } from './field.ts';

@@ -1,6 +1,6 @@
 import { ValiseError } from 'mcp-valise/client';
-import { envelopeOf, VERSION_GONE } from 'mcp-valise/internal';
 import {
+  envelopeOf,
   eraOf,
   INPUT_METHODS,
   isNotification,
@@ -11,7 +11,8 @@ import {
   type Request,
   type Response,
   type Result,
-} from 'mcp-valise/wire';
+  VERSION_GONE,
+} from 'mcp-valise/internal';
 import { NewerHost } from './newer-host.ts';
 import { OlderHost } from './older-host.ts';
 import { HostQuestions } from './questions.ts';

@@ -1,6 +1,12 @@
 import { pipeline, type Readable, type Writable } from 'node:stream';
-import { isObject, limitLines, MAX_MESSAGE, tooLargeRequest } from 'mcp-valise/internal';
-import { isRequest, type Message } from 'mcp-valise/wire';
+import {
+  isObject,
+  isRequest,
+  limitLines,
+  MAX_MESSAGE,
+  type Message,
+  tooLargeRequest,
+} from 'mcp-valise/internal';
 
 const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;

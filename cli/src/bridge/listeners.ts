@@ -1,5 +1,4 @@
-import { isObject } from 'mcp-valise/internal';
-import type { Id, Notification, Request } from 'mcp-valise/wire';
+import { type Id, isObject, type Notification, type Request } from 'mcp-valise/internal';
 import { changingLists, LISTS, offers } from './settings.ts';
 import { ACKNOWLEDGED, SUBSCRIPTION_ID } from './shapes.ts';
 import type { Sides } from './translation.ts';

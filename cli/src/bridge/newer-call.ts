@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { isObject } from 'mcp-valise/internal';
 import {
   type Id,
   type InputRequest,
   inputRequired,
+  isObject,
   type Params,
   type Request,
   type Response,
   type Result,
-} from 'mcp-valise/wire';
+} from 'mcp-valise/internal';
 import { CALL_CANCELLED, LOG_LEVEL, newerError, newerResult, SERVER_CHANGED } from './shapes.ts';
 import type { Sides } from './translation.ts';
 

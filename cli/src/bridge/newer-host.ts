@@ -1,16 +1,16 @@
-import { isObject } from 'mcp-valise/internal';
 import {
   CORE,
   type Id,
   INPUT_METHODS,
   INVALID_PARAMS,
+  isObject,
   isRequest,
   METHOD_NOT_FOUND,
   type Meta,
   type Notification,
   type Request,
   type Result,
-} from 'mcp-valise/wire';
+} from 'mcp-valise/internal';
 import { Listeners } from './listeners.ts';
 import { NewerCall } from './newer-call.ts';
 import { discoverResult, isContinuation, isListener, LOG_LEVEL, newerResult, olderParams } from './shapes.ts';

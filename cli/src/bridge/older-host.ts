@@ -1,5 +1,11 @@
-import { isObject } from 'mcp-valise/internal';
-import type { Id, Notification, Params, Request, Result } from 'mcp-valise/wire';
+import {
+  type Id,
+  isObject,
+  type Notification,
+  type Params,
+  type Request,
+  type Result,
+} from 'mcp-valise/internal';
 import { changingLists, LISTS } from './settings.ts';
 import {
   ACKNOWLEDGED,

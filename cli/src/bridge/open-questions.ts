@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { LEFT_OPEN, type Pending, type PendingRound } from 'mcp-valise/client';
-import { isObject, saysTimeout } from 'mcp-valise/internal';
 import {
   CORE,
   type Era,
   eraOf,
   INPUT_METHODS,
+  isObject,
   isRequest,
   type Message,
   type Notification,
@@ -13,7 +13,8 @@ import {
   type Request,
   type Response,
   readAnnounced,
-} from 'mcp-valise/wire';
+  saysTimeout,
+} from 'mcp-valise/internal';
 import { explain } from '../exit.ts';
 import { remark, until } from '../output.ts';
 import { argumentsOf } from './shapes.ts';

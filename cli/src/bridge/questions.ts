@@ -1,6 +1,6 @@
-import { isObject } from 'mcp-valise/internal';
 import {
   type Id,
+  isObject,
   isRequest,
   type Message,
   type Notification,
@@ -8,7 +8,7 @@ import {
   type Request,
   type Response,
   type Result,
-} from 'mcp-valise/wire';
+} from 'mcp-valise/internal';
 import { CALL_CANCELLED } from './shapes.ts';
 
 type Send = (message: Message) => unknown;

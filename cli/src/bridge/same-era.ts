@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isObject } from 'mcp-valise/internal';
-import { isRequest, type Notification, type Request, type Response } from 'mcp-valise/wire';
+import { isObject, isRequest, type Notification, type Request, type Response } from 'mcp-valise/internal';
 import { argumentsOf, isContinuation } from './shapes.ts';
 import type { AskingCall, Sides, Translation } from './translation.ts';
 

@@ -1,5 +1,4 @@
 import type { HostTransport } from 'mcp-valise/client';
-import { statusOf } from 'mcp-valise/internal';
 import {
   type Id,
   INTERNAL_ERROR,
@@ -8,7 +7,8 @@ import {
   type Notification,
   type Request,
   type Response,
-} from 'mcp-valise/wire';
+  statusOf,
+} from 'mcp-valise/internal';
 import { explain } from '../exit.ts';
 import { SDK_PACKAGES } from '../installed.ts';
 import type { Done, Server } from './translation.ts';

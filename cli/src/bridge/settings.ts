@@ -1,5 +1,4 @@
-import { isObject } from 'mcp-valise/internal';
-import type { Notification, Params, Request, Result } from 'mcp-valise/wire';
+import { isObject, type Notification, type Params, type Request, type Result } from 'mcp-valise/internal';
 
 /** The lists of a server, and the newer era's name for the notification that one of them has changed. */
 export const LISTS = {

@@ -1,4 +1,3 @@
-import { isObject, UNSUPPORTED_VERSION } from 'mcp-valise/internal';
 import {
   CORE,
   FIRST_MODERN_VERSION,
@@ -6,6 +5,7 @@ import {
   INTERNAL_ERROR,
   INVALID_PARAMS,
   isModernVersion,
+  isObject,
   type Meta,
   type Notification,
   type Params,
@@ -13,7 +13,8 @@ import {
   type Request,
   type Result,
   type RpcError,
-} from 'mcp-valise/wire';
+  UNSUPPORTED_VERSION,
+} from 'mcp-valise/internal';
 
 // The messages of each era in the form of the other. "Newer" is 2026-07-28, and "older" is every revision before it.
 

@@ -1,4 +1,4 @@
-import type { Message, Notification, Params, Request, Response, Result, RpcError } from 'mcp-valise/wire';
+import type { Message, Notification, Params, Request, Response, Result, RpcError } from 'mcp-valise/internal';
 import type { HostQuestions } from './questions.ts';
 import type { HostSettings } from './settings.ts';
 

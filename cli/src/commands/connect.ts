@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { ClientValise, HostTransport, TransportOptions } from 'mcp-valise/client';
-import { checkStoreUrl } from 'mcp-valise/internal';
-import type { Message } from 'mcp-valise/wire';
+import { checkStoreUrl, type Message } from 'mcp-valise/internal';
 import { Bridge } from '../bridge/bridge.ts';
 import {
   type BridgeOptions,

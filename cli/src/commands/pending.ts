@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import type { Continued, PendingRound } from 'mcp-valise/client';
+import type { PendingRound } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
+import type { Continued } from 'mcp-valise/internal';
 import { redactUrls } from 'mcp-valise/internal';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
 import { argumentsOf } from '../bridge/shapes.ts';

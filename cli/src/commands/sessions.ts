@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { KeptSession } from 'mcp-valise/client';
+import type {} from 'mcp-valise/client';
+import type { KeptSession } from 'mcp-valise/internal';
 import { redactUrls } from 'mcp-valise/internal';
 import { byId } from '../by-id.ts';
 import { connectTo, openKept } from '../connect.ts';

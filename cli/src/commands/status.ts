@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { ClientValise, Revoked } from 'mcp-valise/client';
+import type { ClientValise } from 'mcp-valise/client';
+import type { Revoked } from 'mcp-valise/internal';
 import { redactUrls } from 'mcp-valise/internal';
 import { openKept } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { ValiseError } from 'mcp-valise/client';
+import type { Json } from 'mcp-valise/internal';
 import { createSealer, inspectToken, SealError, type TokenDescription } from 'mcp-valise/seal';
-import type { Json } from 'mcp-valise/wire';
 import { CommandError } from '../errors.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type KeyOptions, keyOptions, keysIfAny, readKeys } from '../key-source.ts';

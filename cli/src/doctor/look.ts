@@ -1,16 +1,20 @@
 import type { ClientValise } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
-import type { FetchLike, TransportLike } from 'mcp-valise/internal';
 import {
+  type Announced,
   causesOf,
+  type FetchLike,
   instrument,
+  isResponse,
   majorOf,
   makeHttpTransport,
   messageOf,
+  type Result,
+  readAnnounced,
   StdioClientTransport,
   statusOf,
+  type TransportLike,
 } from 'mcp-valise/internal';
-import { type Announced, isResponse, type Result, readAnnounced } from 'mcp-valise/wire';
 import { CommandError } from '../errors.ts';
 import { unlessInterrupted } from '../interrupted.ts';
 import type { ConnectOptions } from '../options.ts';

@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto';
-import { isObject } from 'mcp-valise/internal';
-import { isSession, type Json, NAMES, readSession, readSessionResult, readState } from 'mcp-valise/wire';
+import {
+  isObject,
+  isSession,
+  type Json,
+  NAMES,
+  readSession,
+  readSessionResult,
+  readState,
+} from 'mcp-valise/internal';
 
 /** A piece of state in a message: readable, or shown as a fingerprint because it is sealed or a secret. */
 export interface Carried {

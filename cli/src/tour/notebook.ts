@@ -1,5 +1,4 @@
-import { isObject } from 'mcp-valise/internal';
-import { NAMES, readSession } from 'mcp-valise/wire';
+import { isObject, NAMES, readSession } from 'mcp-valise/internal';
 import { type Seen, type Stage, type Story, textOf } from './stage.ts';
 
 /** On a busy machine, two calls may not overlap; then another two are sent. */

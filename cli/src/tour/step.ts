@@ -1,5 +1,4 @@
-import { isObject } from 'mcp-valise/internal';
-import type { Json } from 'mcp-valise/wire';
+import { isObject, type Json } from 'mcp-valise/internal';
 import { type Carried, carriedBy, shown } from './carried.ts';
 
 /** A message between two lanes. */

@@ -12,7 +12,7 @@ import { Work } from '../work.ts';
 import { type Outcome, PostgresConnection, type PostgresPool, type Statement } from './connection.ts';
 
 export { type PostgresBusOptions, postgresBus } from './bus.ts';
-export type { PostgresClient, PostgresNotification, PostgresPool, Rows } from './connection.ts';
+export type { PostgresPool } from './connection.ts';
 
 /** Options of {@link postgresStore}. */
 export interface PostgresStoreOptions {

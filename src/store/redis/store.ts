@@ -14,7 +14,7 @@ import { Work } from '../work.ts';
 import { type RedisClient, RedisConnection, type Script } from './connection.ts';
 
 export { type RedisBusOptions, redisBus } from './bus.ts';
-export type { IoredisClient, NodeRedisClient, RedisClient } from './connection.ts';
+export type { RedisClient } from './connection.ts';
 
 /** Options of {@link redisStore}. */
 export interface RedisStoreOptions {

@@ -1,4 +1,5 @@
-import type { ClientValise, RecordedEvent } from 'mcp-valise/client';
+import type { ClientValise } from 'mcp-valise/client';
+import type { RecordedEvent } from 'mcp-valise/internal';
 import type { Feed } from '../feed.ts';
 import { wordsOf } from './words.ts';
 
