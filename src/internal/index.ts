@@ -31,6 +31,7 @@ export { MAX_MESSAGE } from '../link/limit.ts';
 export { StdioClientTransport } from '../link/stdio-client.ts';
 export type { TransportLike } from '../link/transport.ts';
 export { redactUrls } from '../redact-urls.ts';
+export { PAGE_HEADERS } from '../server/operator-console.ts';
 export { copyEntries } from '../store/copy.ts';
 export { checkStoreUrl, fileOf, openAsItIs } from '../store/open.ts';
 export { plainEntries } from '../store/plain-entries.ts';

@@ -3,6 +3,11 @@ import type { Json } from '../json.ts';
 import { inspectToken, type OpenOptions, SealError, type Sealer } from '../seal/index.ts';
 import type { OpenLargeOptions } from '../seal/types.ts';
 
+/** Is told of each seal that is about to be opened, once somebody sets it. */
+export interface SealWatch {
+  opened?: (token: string) => void;
+}
+
 /**
  * Wraps a sealer so that a missing key counts as the server's fault.
  *
@@ -10,7 +15,7 @@ import type { OpenLargeOptions } from '../seal/types.ts';
  * have been removed for good. What they sealed is refused, as is anything sealed by a key that lived only as long as its
  * process.
  */
-export function ownKeys(sealer: Sealer, retired: readonly string[] = []): Sealer {
+export function ownKeys(sealer: Sealer, retired: readonly string[] = [], watch: SealWatch = {}): Sealer {
   if (sealer.ephemeral) return sealer;
   const judge = (token: string, error: unknown): never => {
     if (!(error instanceof SealError) || error.reason !== 'unknown-key') throw error;
@@ -21,15 +26,20 @@ export function ownKeys(sealer: Sealer, retired: readonly string[] = []): Sealer
     ...sealer,
     open: (token, options) => {
       try {
+        watch.opened?.(token);
         return sealer.open(token, options);
       } catch (error) {
         return judge(token, error);
       }
     },
-    openOnce: <Value extends Json>(token: string, options: OpenOptions) =>
-      sealer.openOnce<Value>(token, options).catch((error: unknown) => judge(token, error)),
-    openLarge: <Value extends Json>(token: string, options: OpenLargeOptions) =>
-      sealer.openLarge<Value>(token, options).catch((error: unknown) => judge(token, error)),
+    openOnce: <Value extends Json>(token: string, options: OpenOptions) => {
+      watch.opened?.(token);
+      return sealer.openOnce<Value>(token, options).catch((error: unknown) => judge(token, error));
+    },
+    openLarge: <Value extends Json>(token: string, options: OpenLargeOptions) => {
+      watch.opened?.(token);
+      return sealer.openLarge<Value>(token, options).catch((error: unknown) => judge(token, error));
+    },
   };
 }
 

@@ -23,7 +23,8 @@ import type { JarDeclarations } from './jar/key.ts';
 import type { ObjectSchema } from './jar/schema.ts';
 import type { ServerJar, TypedServerJar } from './jar/types.ts';
 import { lazyStore } from './lazy-store.ts';
-import { ownKeys } from './own-keys.ts';
+import { type OperatorApi, operatorApi } from './operator-console.ts';
+import { ownKeys, type SealWatch } from './own-keys.ts';
 import { checkedPrincipal, principalOf } from './principal.ts';
 import { requestStore } from './request-store.ts';
 import { type BuildServer, createFactory, type FactoryOptions } from './reuse/factory.ts';
@@ -43,7 +44,7 @@ import { SERVER_OPTIONS, type ServerValiseOptions } from './valise-options.ts';
  * export function addCoupons(server: McpServer, valise: ServerValise): void;
  * ```
  */
-export interface ServerValise extends FlowsApi, SessionsApi, IdempotencyApi {
+export interface ServerValise extends FlowsApi, SessionsApi, IdempotencyApi, OperatorApi {
   /**
    * Installs Valise on a server; call it before the server connects.
    *
@@ -152,6 +153,7 @@ export function createValise<
   const system = storeSystem(options.store);
   const measured = given && system ? (options.telemetry?.store(given, system) ?? given) : given;
   const store = measured && requestStore(measured);
+  const seals: SealWatch = {};
   const context: ServerContext = {
     name: options.name,
     sealer: ownKeys(
@@ -161,6 +163,7 @@ export function createValise<
         spill: store && { store, above: options.sessions?.spillAbove ?? SAFE_STATE },
       }),
       options.retiredKeys,
+      seals,
     ),
     store,
     events,
@@ -245,6 +248,7 @@ export function createValise<
   };
   return {
     ...flowsApi(rounds),
+    ...operatorApi({ context, seals, flows: () => rounds.counters.read() }),
     ...idempotency.api,
     http: createHttp(
       rounds,

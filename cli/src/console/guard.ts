@@ -15,32 +15,6 @@ export interface Asked {
   readonly headers: IncomingHttpHeaders;
 }
 
-/**
- * Response headers of every page and every answer. There is no inline script or style, nothing is loaded from elsewhere,
- * and no other site may frame, embed or read the console.
- */
-export const SAFE_HEADERS: Readonly<Record<string, string>> = {
-  'content-security-policy': [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "img-src 'self' data:",
-    "connect-src 'self'",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
-  ].join('; '),
-  'x-content-type-options': 'nosniff',
-  'x-frame-options': 'DENY',
-  'referrer-policy': 'no-referrer',
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-resource-policy': 'same-origin',
-  'permissions-policy': 'camera=(), microphone=(), geolocation=()',
-  'cache-control': 'no-store',
-};
-
 /** Decides who may use a console: whoever exchanged its one-time token, from the console's own origin. */
 export class Guard {
   readonly #port: number;

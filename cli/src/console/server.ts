@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ValiseError } from 'mcp-valise/client';
-import { isObject } from 'mcp-valise/internal';
+import { isObject, PAGE_HEADERS } from 'mcp-valise/internal';
 import { errorBody } from '../exit.ts';
 import type { Feed } from './feed.ts';
-import { type Asked, Guard, type Refusal, SAFE_HEADERS } from './guard.ts';
+import { type Asked, Guard, type Refusal } from './guard.ts';
 import { assetOf } from './page.ts';
 import type { Input, Routes } from './routes.ts';
 
@@ -77,7 +77,7 @@ export async function startConsole({ routes, feed, write, port }: ConsoleSetting
       refuse(response, { status: 403, what: 'Too many pages of this console are open.' });
       return;
     }
-    response.writeHead(200, { ...SAFE_HEADERS, 'content-type': 'text/event-stream' });
+    response.writeHead(200, { ...PAGE_HEADERS, 'content-type': 'text/event-stream' });
     response.write(': open\n\n');
     const forget = feed.listen((news) => response.write(`data: ${JSON.stringify(news)}\n\n`));
     const beat = setInterval(() => response.write(': still here\n\n'), BEAT).unref();
@@ -142,7 +142,7 @@ function sendJson(response: ServerResponse, status: number, value: unknown): voi
 }
 
 function send(response: ServerResponse, status: number, type: string, content: string | Buffer): void {
-  response.writeHead(status, { ...SAFE_HEADERS, 'content-type': type }).end(content);
+  response.writeHead(status, { ...PAGE_HEADERS, 'content-type': type }).end(content);
 }
 
 /** Reads a JSON object. A form of another site cannot send this type. */

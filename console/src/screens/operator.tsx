@@ -258,6 +258,7 @@ export function OperatorStore() {
   const { data, error, reload } = useData<{
     keys: readonly KeyUse[];
     latency?: { readonly median: number; readonly slowest: number };
+    isTraffic?: boolean;
     unseen?: string;
   }>('operator/store', 'operator');
   return (
@@ -287,7 +288,11 @@ export function OperatorStore() {
       {data && (
         <Keys
           title="Keys"
-          about="How many records of this store each key has sealed. Their phase is known if VALISE_KEYS is set."
+          about={
+            data.isTraffic
+              ? 'How many seals that clients sent back each key has made, since the console was mounted.'
+              : 'How many records of this store each key has sealed. Their phase is known if VALISE_KEYS is set.'
+          }
           keys={data.keys}
         />
       )}
