@@ -11,7 +11,7 @@ import { isSubject } from '../account.ts';
 import { CREDENTIALS, CredentialKeeper, type Credentials, readCredentials } from '../oauth/credentials.ts';
 import { EndpointGuard } from '../oauth/endpoints.ts';
 import { OWN_CLIENT } from '../oauth/options.ts';
-import { refreshIn } from '../oauth/refresh-now.ts';
+import { refreshIn } from '../oauth/refresh.ts';
 import { type OwnClient, type Revoked, revoke, worstOf } from '../oauth/revocation.ts';
 import type { KeptIn, SecretPlaces } from '../oauth/secrets.ts';
 import { targetKey } from '../target.ts';

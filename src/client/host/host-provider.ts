@@ -5,7 +5,7 @@ import { withLease } from '../../store/kit/lease.ts';
 import type { Major } from '../major.ts';
 import type { Authorization } from '../oauth/authorization.ts';
 import { type Credentials, type Registration, stamped, type Tokens } from '../oauth/credentials.ts';
-import type { DpopSigner } from '../oauth/dpop.ts';
+import type { DpopSigner } from '../oauth/provider.ts';
 import { loadAuth } from '../oauth/sdk-auth.ts';
 
 interface Issued {

@@ -7,7 +7,6 @@ import { emptyResponse, type HttpExchange, type HttpMiddleware } from '../connec
 import type { ClientEventSource } from '../events.ts';
 import type { Major } from '../major.ts';
 import type { ClientPart } from '../part.ts';
-import { type Challenge, challengeIn, isChallenge } from './challenge.ts';
 import {
   CredentialCache,
   type CredentialKeeper,
@@ -21,7 +20,7 @@ import { EndpointGuard } from './endpoints.ts';
 import type { AuthOptions } from './options.ts';
 import { Provider } from './provider.ts';
 import { isDue, refreshNow, tokenFetch, unavailableError } from './refresh.ts';
-import { loadAuth, registerOnce } from './sdk-auth.ts';
+import { type Challenge, challengeIn, isChallenge, loadAuth, registerOnce } from './sdk-auth.ts';
 import { inVainError, isRefusal, leftError, SignIn, signInOnce, strangerError } from './sign-in.ts';
 
 /** A client that only opens the connection when it connects. The requests of another party introduce it. */
