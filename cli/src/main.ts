@@ -18,10 +18,10 @@ import { statusCommand } from './commands/status.ts';
 import { storeCommand } from './commands/store.ts';
 import { tokenCommand } from './commands/token.ts';
 import { tourCommand } from './commands/tour.ts';
-import { completeCommand } from './complete.ts';
-import { addExamples, FIRST_STEPS } from './examples.ts';
-import { EXIT, errorBody, exitCodeOf, explain, type SetExit } from './exit.ts';
-import { escapeConsole, print, printJson, remark } from './output.ts';
+import { completeCommand } from './completion/complete.ts';
+import { addExamples, FIRST_STEPS } from './options/help-examples.ts';
+import { EXIT, errorBody, exitCodeOf, explain, type SetExit } from './output/exit.ts';
+import { escapeConsole, print, printJson, remark } from './output/output.ts';
 
 const COMMANDS = [
   tourCommand,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { parseResolution, resolutionText, resolvingFetch } from '../../cli/src/resolve.ts';
+import { parseResolution, resolutionText, resolvingFetch } from '../../cli/src/connection/resolve.ts';
 
 /** A server on 127.0.0.1 that says which host it was asked for. Its port. */
 async function openEcho(): Promise<number> {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { json, text } from 'node:stream/consumers';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { explain, whatOnly } from '../../cli/src/exit.ts';
+import { explain, whatOnly } from '../../cli/src/output/exit.ts';
 import { ValiseError } from '../../src/errors.ts';
 import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
 

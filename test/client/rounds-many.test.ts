@@ -6,7 +6,7 @@ import { CARRIERS, type Carrier } from 'mcp-valise/internal';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { makeClient } from '../../cli/src/sdk.ts';
+import { makeClient } from '../../cli/src/connection/sdk.ts';
 import { MAJORS } from '../server/majors.ts';
 
 const QUESTIONS = 12;

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { EXIT } from '../../cli/src/exit.ts';
+import { EXIT } from '../../cli/src/output/exit.ts';
 import { root } from '../house/sources.ts';
 
 const page = readFileSync(`${root}docs/cli.md`, 'utf8');

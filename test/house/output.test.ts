@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { allSources } from './sources.ts';
 
 describe('what the library and the command write', () => {
-  it('goes through cli/src/output.ts, which escapes it', () => {
+  it('goes through cli/src/output/output.ts, which escapes it', () => {
     const direct = allSources()
-      .filter(({ path }) => path !== 'cli/output.ts')
+      .filter(({ path }) => path !== 'cli/output/output.ts')
       .flatMap(({ path, text }) =>
         text
           .split('\n')

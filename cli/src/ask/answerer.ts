@@ -1,7 +1,7 @@
 import { LeaveOpen } from 'mcp-valise/client';
 import { EXPIRES_AT, isObject } from 'mcp-valise/internal';
 import { CommandError } from '../errors.ts';
-import { clean, remark } from '../output.ts';
+import { clean, remark } from '../output/output.ts';
 import { type Field, fieldsOf, readValue } from './field.ts';
 import { readLink } from './question.ts';
 

@@ -1,6 +1,7 @@
 import { LeaveOpen, type PendingQuestion } from 'mcp-valise/client';
-import { loadSdk, type Params } from 'mcp-valise/internal';
-import type { makeClient, Sdk } from '../sdk.ts';
+import { loadSdk } from 'mcp-valise/internal';
+import type { Params } from 'mcp-valise/wire';
+import type { makeClient, Sdk } from '../connection/sdk.ts';
 import { type AnswerSource, answerElicitation, type Elicited } from './answerer.ts';
 
 /** The capability that a client must declare so that servers ask it. */

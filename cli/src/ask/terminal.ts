@@ -1,6 +1,6 @@
 import { confirm, isCancel, multiselect, note, password, select, text } from '@clack/prompts';
 import { LeaveOpen } from 'mcp-valise/client';
-import { clean, until } from '../output.ts';
+import { clean, until } from '../output/output.ts';
 import type { Elicited } from './answerer.ts';
 import { type Field, readValue } from './field.ts';
 

@@ -1,4 +1,5 @@
 import { ValiseError } from 'mcp-valise/client';
+import { VERSION_GONE } from 'mcp-valise/internal';
 import {
   envelopeOf,
   eraOf,
@@ -27,6 +28,7 @@ import {
   isRefusal,
   SERVER_CHANGED,
   SUBSCRIPTION_ID,
+  senderOf,
 } from './shapes.ts';
 import type { Answer, Outcome, Server, Sides, TakenBack, Translation } from './translation.ts';
 
@@ -214,7 +216,7 @@ export class Bridge implements Sides {
       this.#isMet = true;
       const envelope = first.params?._meta ?? {};
       const isDiscover = first.method === 'server/discover';
-      const params = isDiscover && first.params ? first.params : { _meta: envelopeOf(envelope) };
+      const params = isDiscover && first.params ? first.params : { _meta: senderOf(envelope) };
       const { response, failure } = await this.ask('server/discover', params);
       // An unreachable server proves nothing.
       const isRefused = failure === undefined && 'error' in response && isRefusal(response.error);

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
-import type { ConnectOptions } from '../options.ts';
-import { optionsAgain } from '../options-again.ts';
-import type { CliTarget } from '../target.ts';
+import type { CliTarget } from '../connection/target.ts';
+import type { ConnectOptions } from '../options/options.ts';
+import { optionsAgain } from '../options/options-again.ts';
 
 /** Hosts whose configuration `--print-config` can write. */
 export const HOSTS = ['claude', 'codex', 'cursor', 'opencode', 'vscode', 'windsurf', 'zed'] as const;

@@ -13,10 +13,9 @@ import {
   type Request,
   type Response,
   readAnnounced,
-  saysTimeout,
-} from 'mcp-valise/internal';
-import { explain } from '../exit.ts';
-import { remark, until } from '../output.ts';
+} from 'mcp-valise/wire';
+import { explain } from '../output/exit.ts';
+import { remark, until } from '../output/output.ts';
 import { argumentsOf } from './shapes.ts';
 import type { AskingCall, Done, Server } from './translation.ts';
 

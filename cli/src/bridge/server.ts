@@ -7,10 +7,9 @@ import {
   type Notification,
   type Request,
   type Response,
-  statusOf,
-} from 'mcp-valise/internal';
-import { explain } from '../exit.ts';
-import { SDK_PACKAGES } from '../installed.ts';
+} from 'mcp-valise/wire';
+import { SDK_PACKAGES } from '../connection/sdk.ts';
+import { explain } from '../output/exit.ts';
 import type { Done, Server } from './translation.ts';
 
 /** Reported if HTTP uses v1 of the SDK. */

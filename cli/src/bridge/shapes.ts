@@ -100,6 +100,11 @@ export function argumentsOf(params: Params | undefined): Params {
   return rest;
 }
 
+/** Returns the part of a newer request's metadata that describes its sender. */
+export function senderOf(meta: Meta): Meta {
+  return Object.fromEntries(Object.entries(meta).filter(([key]) => ENVELOPE.has(key)));
+}
+
 /** Converts the metadata of a newer host to `initialize` params. */
 export function initializeParams(envelope: Meta): Params {
   return {

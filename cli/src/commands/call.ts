@@ -3,14 +3,14 @@ import type { Command } from 'commander';
 import { type ClientSession, LEFT_OPEN, ValiseError } from 'mcp-valise/client';
 import { isObject } from 'mcp-valise/internal';
 import { leftBy } from '../ask/handler.ts';
-import type { Connected } from '../connect.ts';
-import { printResult, saveParts } from '../content.ts';
+import type { Connected } from '../connection/connect.ts';
+import { perform, TIMEOUT } from '../connection/perform.ts';
 import { CommandError } from '../errors.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import { answerOption, type ConnectOptions, connectOptions, traceOption } from '../options.ts';
-import { clean, printJson, remark } from '../output.ts';
-import { tellUnanswered } from '../pending.ts';
-import { perform, TIMEOUT } from '../perform.ts';
+import { answerOption, type ConnectOptions, connectOptions, traceOption } from '../options/options.ts';
+import { printResult, saveParts } from '../output/content.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
+import { clean, printJson, remark } from '../output/output.ts';
+import { tellUnanswered } from '../output/pending.ts';
 
 interface CallOptions extends ConnectOptions {
   readonly session: string;

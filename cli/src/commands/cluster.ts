@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { isObject } from 'mcp-valise/internal';
 import { generateKey } from 'mcp-valise/seal';
+import { SIGNALS } from '../connection/waiting.ts';
 import {
   checkOwn,
   commonOptions,
@@ -10,13 +11,12 @@ import {
   OWN_OPTIONS,
   portOf,
   wordsFor,
-} from '../example-options.ts';
-import { startFront } from '../front.ts';
-import { SIGNALS } from '../interrupted.ts';
-import { keyOptions, keysIfAny, keysText } from '../key-source.ts';
-import { print, remark } from '../output.ts';
-import { ownFolder } from '../own-folder.ts';
-import { killAskers, rotate } from '../rotation.ts';
+} from '../examples/example-options.ts';
+import { startFront } from '../examples/front.ts';
+import { ownFolder } from '../examples/own-folder.ts';
+import { keyOptions, keysIfAny, keysText } from '../options/key-source.ts';
+import { killAskers, rotate } from '../options/rotation.ts';
+import { print, remark } from '../output/output.ts';
 import { type Instance, Processes } from '../tour/processes.ts';
 import { EXAMPLE_NAMES } from './example.ts';
 

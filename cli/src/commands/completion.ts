@@ -1,6 +1,6 @@
 import { Argument, type Command } from 'commander';
-import { COMPLETE, isCompleted } from '../complete.ts';
-import { print } from '../output.ts';
+import { COMPLETE, isCompleted } from '../completion/complete.ts';
+import { print } from '../output/output.ts';
 
 /** `valise completion SHELL`: prints the script with which a shell completes commands, options and values from the store. */
 export function completionCommand(program: Command): void {

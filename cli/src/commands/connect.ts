@@ -15,18 +15,15 @@ import {
 import { Host } from '../bridge/host.ts';
 import { forgetPending, OpenQuestions } from '../bridge/open-questions.ts';
 import { OLDER_ONLY, TransportServer } from '../bridge/server.ts';
-import { openFor, wayTo } from '../connect.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import { tellNoEnv, withEnv } from '../handed-env.ts';
-import { installedSdk } from '../installed.ts';
-import { SIGNALS } from '../interrupted.ts';
-import { type ConnectOptions, connectOptions, isLasting, storeUrl, traceOption } from '../options.ts';
-import { print, remark } from '../output.ts';
-import { tellUnasked } from '../pending.ts';
-import { tellUnused } from '../resolve.ts';
-import { shellWord } from '../shell-word.ts';
-import { parseTarget } from '../target.ts';
-import { tellPerson } from '../tell-person.ts';
+import { openFor, wayTo } from '../connection/connect.ts';
+import { tellUnused } from '../connection/resolve.ts';
+import { installedSdk } from '../connection/sdk.ts';
+import { parseTarget, tellNoEnv, withEnv } from '../connection/target.ts';
+import { SIGNALS } from '../connection/waiting.ts';
+import { type ConnectOptions, connectOptions, isLasting, storeUrl, traceOption } from '../options/options.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
+import { print, remark, shellWord, tellPerson } from '../output/output.ts';
+import { tellUnasked } from '../output/pending.ts';
 
 /** `valise connect TARGET`: a stdio server for any host that bridges to another server and adds what the host lacks. */
 export function connectCommand(program: Command, exit: SetExit): void {

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
+import { parseTarget } from '../connection/target.ts';
 import { openConsole } from '../console/open.ts';
-import { portOf } from '../example-options.ts';
-import { type ConnectOptions, connectOptions } from '../options.ts';
-import { parseTarget } from '../target.ts';
+import { portOf } from '../examples/example-options.ts';
+import { type ConnectOptions, connectOptions } from '../options/options.ts';
 
 /** Options of `valise console`. */
 interface ConsoleOptions extends ConnectOptions {

@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
+import { tellUnused } from '../connection/resolve.ts';
 import type { Finding } from '../doctor/check.ts';
 import { examine } from '../doctor/examine.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import { type ConnectOptions, connectOptions } from '../options.ts';
-import { clean, colour, print, printJson } from '../output.ts';
-import { tellUnused } from '../resolve.ts';
+import { type ConnectOptions, connectOptions } from '../options/options.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
+import { clean, colour, print, printJson } from '../output/output.ts';
 
 /** `valise doctor [TARGET]`: reports what works, what is missing, and how to fix it. */
 export function doctorCommand(program: Command, exit: SetExit): void {

@@ -8,10 +8,9 @@ import {
   OWN_OPTIONS,
   waysToServe,
   wordsFor,
-} from '../example-options.ts';
-import { keyOptions, keysIfAny } from '../key-source.ts';
-import { remark } from '../output.ts';
-import { tellPerson } from '../tell-person.ts';
+} from '../examples/example-options.ts';
+import { keyOptions, keysIfAny } from '../options/key-source.ts';
+import { remark, tellPerson } from '../output/output.ts';
 
 /** The description and loader of each example. They are loaded on demand, because each one imports the SDK. */
 const EXAMPLES: Readonly<

@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { ClientValise, JarEntry, JarFilter } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
-import { openFor, openKept } from '../connect.ts';
+import { openFor, openKept } from '../connection/connect.ts';
+import { parseTarget } from '../connection/target.ts';
 import { CommandError } from '../errors.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import type { KeyOptions } from '../key-source.ts';
-import { storeOption } from '../options.ts';
-import { clean, print, printJson, printTable, remark, size, when } from '../output.ts';
-import { parseTarget } from '../target.ts';
-import { whoIs } from '../tell.ts';
+import type { KeyOptions } from '../options/key-source.ts';
+import { storeOption } from '../options/options.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
+import { clean, print, printJson, printTable, remark, size, when } from '../output/output.ts';
+import { whoIs } from '../output/tell.ts';
 
 interface JarOptions extends KeyOptions {
   readonly store?: string;

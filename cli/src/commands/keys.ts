@@ -12,10 +12,9 @@ import {
   type Phase,
   phaseIn,
   readKeys,
-} from '../key-source.ts';
-import { checkThere, storeOption, storeUrl } from '../options.ts';
-import { clean, print, printJson, printTable, remark } from '../output.ts';
-import { shellWord } from '../shell-word.ts';
+} from '../options/key-source.ts';
+import { checkThere, storeOption, storeUrl } from '../options/options.ts';
+import { clean, print, printJson, printTable, remark, shellWord } from '../output/output.ts';
 
 /** `valise keys generate|rotate|seal|list`. */
 export function keysCommand(program: Command): void {

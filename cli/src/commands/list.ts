@@ -1,11 +1,12 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/client';
 import type { Command } from 'commander';
-import { isObject, METHOD_NOT_FOUND } from 'mcp-valise/internal';
-import { type Connected, connectTo } from '../connect.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import { keepOffered } from '../offered.ts';
-import { type ConnectOptions, connectOptions } from '../options.ts';
-import { print, printJson, printTable } from '../output.ts';
+import { isObject } from 'mcp-valise/internal';
+import { METHOD_NOT_FOUND } from 'mcp-valise/wire';
+import { keepOffered } from '../completion/offered.ts';
+import { type Connected, connectTo } from '../connection/connect.ts';
+import { type ConnectOptions, connectOptions } from '../options/options.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
+import { print, printJson, printTable } from '../output/output.ts';
 
 /** `valise list TARGET`: lists what a server offers. */
 export function listCommand(program: Command, exit: SetExit): void {

@@ -6,17 +6,16 @@ import type { Continued } from 'mcp-valise/internal';
 import { redactUrls } from 'mcp-valise/internal';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
 import { argumentsOf } from '../bridge/shapes.ts';
-import { byId } from '../by-id.ts';
-import { type Connected, connectTo, openKept } from '../connect.ts';
-import { printResult } from '../content.ts';
+import { type Connected, connectTo, openKept } from '../connection/connect.ts';
+import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../connection/target.ts';
 import { CommandError } from '../errors.ts';
-import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../exit.ts';
-import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
-import { optionsAgain } from '../options-again.ts';
-import { print, printJson, printTable, until, when } from '../output.ts';
-import { findPending, goOn, optionsFor, tellPending } from '../pending.ts';
-import { shellWord } from '../shell-word.ts';
-import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../target.ts';
+import { byId } from '../options/by-id.ts';
+import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options/options.ts';
+import { optionsAgain } from '../options/options-again.ts';
+import { printResult } from '../output/content.ts';
+import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../output/exit.ts';
+import { print, printJson, printTable, shellWord, until, when } from '../output/output.ts';
+import { findPending, goOn, optionsFor, tellPending } from '../output/pending.ts';
 
 type StoreOptions = Pick<ConnectOptions, 'store' | 'keyFile' | 'principal' | 'json'>;
 

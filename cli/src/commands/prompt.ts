@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
-import type { Connected } from '../connect.ts';
-import { printPart } from '../content.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
-import { print, printJson } from '../output.ts';
-import { perform, TIMEOUT } from '../perform.ts';
+import type { Connected } from '../connection/connect.ts';
+import { perform, TIMEOUT } from '../connection/perform.ts';
+import { answerOption, type ConnectOptions, connectOptions } from '../options/options.ts';
+import { printPart } from '../output/content.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
+import { print, printJson } from '../output/output.ts';
 import { parseArguments } from './call.ts';
 
 type Prompt = Awaited<ReturnType<Connected['client']['getPrompt']>>;

@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
-import { printPart, saveParts } from '../content.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
-import { printJson } from '../output.ts';
-import { perform, TIMEOUT } from '../perform.ts';
+import { perform, TIMEOUT } from '../connection/perform.ts';
+import { answerOption, type ConnectOptions, connectOptions } from '../options/options.ts';
+import { printPart, saveParts } from '../output/content.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
+import { printJson } from '../output/output.ts';
 
 interface ReadOptions extends ConnectOptions {
   readonly out?: string;

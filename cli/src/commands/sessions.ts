@@ -2,12 +2,12 @@ import type { Command } from 'commander';
 import type {} from 'mcp-valise/client';
 import type { KeptSession } from 'mcp-valise/internal';
 import { redactUrls } from 'mcp-valise/internal';
-import { byId } from '../by-id.ts';
-import { connectTo, openKept } from '../connect.ts';
+import { connectTo, openKept } from '../connection/connect.ts';
+import { nameOfKept } from '../connection/target.ts';
 import { CommandError } from '../errors.ts';
-import { type ConnectOptions, connectOptions } from '../options.ts';
-import { clean, print, printJson, printTable, when } from '../output.ts';
-import { nameOfKept } from '../target.ts';
+import { byId } from '../options/by-id.ts';
+import { type ConnectOptions, connectOptions } from '../options/options.ts';
+import { clean, print, printJson, printTable, when } from '../output/output.ts';
 
 /** `valise sessions [list|show|delete] [TARGET]`: data-layer sessions stored here, and those that a server knows. */
 export function sessionsCommand(program: Command): void {

@@ -2,11 +2,11 @@ import type { Command } from 'commander';
 import type { ClientValise } from 'mcp-valise/client';
 import type { Revoked } from 'mcp-valise/internal';
 import { redactUrls } from 'mcp-valise/internal';
-import { openKept } from '../connect.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import { type ConnectOptions, keptOptions } from '../options.ts';
-import { print, printJson, printTable, when } from '../output.ts';
-import { parseUrl } from '../target.ts';
+import { openKept } from '../connection/connect.ts';
+import { parseUrl } from '../connection/target.ts';
+import { type ConnectOptions, keptOptions } from '../options/options.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
+import { print, printJson, printTable, when } from '../output/output.ts';
 
 type KeptOptions = Pick<ConnectOptions, 'store' | 'keyFile' | 'principal' | 'json' | 'insecurePlaintext'>;
 

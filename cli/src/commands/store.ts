@@ -10,8 +10,8 @@ import {
   privateFile,
   redactUrls,
 } from 'mcp-valise/internal';
-import { checkThere, isLasting, isThere } from '../options.ts';
-import { clean, print, printJson, remark } from '../output.ts';
+import { checkThere, isLasting, isThere } from '../options/options.ts';
+import { clean, print, printJson, remark } from '../output/output.ts';
 
 interface CopyOptions {
   readonly merge?: boolean;

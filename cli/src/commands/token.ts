@@ -3,9 +3,9 @@ import { ValiseError } from 'mcp-valise/client';
 import type { Json } from 'mcp-valise/internal';
 import { createSealer, inspectToken, SealError, type TokenDescription } from 'mcp-valise/seal';
 import { CommandError } from '../errors.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import { type KeyOptions, keyOptions, keysIfAny, readKeys } from '../key-source.ts';
-import { clean, print, printJson, size, when } from '../output.ts';
+import { type KeyOptions, keyOptions, keysIfAny, readKeys } from '../options/key-source.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
+import { clean, print, printJson, size, when } from '../output/output.ts';
 
 interface TokenOptions extends KeyOptions {
   readonly json?: boolean;

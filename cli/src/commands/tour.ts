@@ -1,8 +1,8 @@
 import { isBuiltin } from 'node:module';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { needPackages, SDK_PACKAGES } from '../connection/sdk.ts';
 import { tourConsole } from '../console/tour.ts';
-import { EXIT, type SetExit } from '../exit.ts';
-import { needPackages, SDK_PACKAGES } from '../installed.ts';
+import { EXIT, type SetExit } from '../output/exit.ts';
 import { beClient } from '../tour/client-process.ts';
 import { STORIES, type TourOptions, tellTour } from '../tour/tell.ts';
 

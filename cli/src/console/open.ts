@@ -1,9 +1,9 @@
 import { targetKey, targetNamed } from 'mcp-valise/internal';
-import { openBrowser } from '../browser.ts';
-import { SIGNALS } from '../interrupted.ts';
-import type { ConnectOptions } from '../options.ts';
-import { print, printJson } from '../output.ts';
-import { parseTarget } from '../target.ts';
+import { openBrowser } from '../connection/browser.ts';
+import { parseTarget } from '../connection/target.ts';
+import { SIGNALS } from '../connection/waiting.ts';
+import type { ConnectOptions } from '../options/options.ts';
+import { print, printJson } from '../output/output.ts';
 import { openClientConsole } from './client/console.ts';
 import { Feed } from './feed.ts';
 import { openServerConsole } from './operator/console.ts';

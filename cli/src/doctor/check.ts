@@ -1,5 +1,5 @@
 import { isExplained } from '../errors.ts';
-import { explain, whatOnly } from '../exit.ts';
+import { explain, whatOnly } from '../output/exit.ts';
 
 /** The outcome of a check. */
 export interface Finding {

@@ -1,6 +1,5 @@
-import { tellNoEnv, withEnv } from '../handed-env.ts';
-import { type ConnectOptions, storeUrl } from '../options.ts';
-import { parseTarget } from '../target.ts';
+import { parseTarget, tellNoEnv, withEnv } from '../connection/target.ts';
+import { type ConnectOptions, storeUrl } from '../options/options.ts';
 import type { Finding } from './check.ts';
 import { checkKeychain, checkKeys, checkNode, checkPermissions, checkSdk, checkStore } from './here.ts';
 import { checkTarget } from './target.ts';

@@ -3,10 +3,10 @@ import { statSync } from 'node:fs';
 import { fileOf, keychainProblem, plainEntries, redactUrls } from 'mcp-valise/internal';
 import type { Keyring } from 'mcp-valise/seal';
 import { openStore, type Store } from 'mcp-valise/store';
-import { explain } from '../exit.ts';
-import { isInstalled, SDK_PACKAGES } from '../installed.ts';
-import { type KeyOptions, type KeyVariable, keysIfAny } from '../key-source.ts';
-import { shellWord } from '../shell-word.ts';
+import { isInstalled, SDK_PACKAGES } from '../connection/sdk.ts';
+import { type KeyOptions, type KeyVariable, keysIfAny } from '../options/key-source.ts';
+import { explain } from '../output/exit.ts';
+import { shellWord } from '../output/output.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 import { redisRisks } from './redis.ts';
 

@@ -15,14 +15,14 @@ import {
   statusOf,
   type TransportLike,
 } from 'mcp-valise/internal';
+import { type Announced, isResponse, type Result, readAnnounced } from 'mcp-valise/wire';
+import { resolvingFetch } from '../connection/resolve.ts';
+import { makeClient, type Sdk } from '../connection/sdk.ts';
+import { lastLines } from '../connection/server-stderr.ts';
+import { type CliTarget, nameOfTarget } from '../connection/target.ts';
+import { unlessInterrupted, whileWaiting } from '../connection/waiting.ts';
 import { CommandError } from '../errors.ts';
-import { unlessInterrupted } from '../interrupted.ts';
-import type { ConnectOptions } from '../options.ts';
-import { whileWaiting } from '../patience.ts';
-import { resolvingFetch } from '../resolve.ts';
-import { makeClient, type Sdk } from '../sdk.ts';
-import { lastLines } from '../server-stderr.ts';
-import { type CliTarget, nameOfTarget } from '../target.ts';
+import type { ConnectOptions } from '../options/options.ts';
 
 /** The capabilities of a target in one era. */
 export interface Seen {

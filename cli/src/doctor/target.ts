@@ -1,8 +1,8 @@
 import type { ClientValise } from 'mcp-valise/client';
-import { hasAuthorization, openFor } from '../connect.ts';
-import type { ConnectOptions } from '../options.ts';
-import { newerOnly, OLDER_ONLY, refusesNewer } from '../other-era.ts';
-import { type CliTarget, nameOfTarget } from '../target.ts';
+import { hasAuthorization, openFor } from '../connection/connect.ts';
+import { newerOnly, OLDER_ONLY, refusesNewer } from '../connection/other-era.ts';
+import { type CliTarget, nameOfTarget } from '../connection/target.ts';
+import type { ConnectOptions } from '../options/options.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 import { checkFamilies, type SeenByEra } from './families.ts';
 import { look, SaidError, type Seen, wantsSignIn } from './look.ts';

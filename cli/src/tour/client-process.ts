@@ -1,7 +1,7 @@
 import { openValise } from 'mcp-valise/client';
 import { openStore } from 'mcp-valise/store';
-import { explain } from '../exit.ts';
-import { makeClient } from '../sdk.ts';
+import { makeClient } from '../connection/sdk.ts';
+import { explain } from '../output/exit.ts';
 import { signInHeadless } from './headless.ts';
 import { textOf } from './stage.ts';
 import type { Step } from './step.ts';

@@ -1,4 +1,4 @@
-import { cut } from '../output.ts';
+import { cut } from '../output/output.ts';
 
 const NARROWEST = 18;
 const WIDEST = 26;

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { clean, colour, cut, print, printJson } from '../output.ts';
+import { clean, colour, cut, print, printJson } from '../output/output.ts';
 import { tellCarried } from './carried.ts';
 import { Lanes } from './lanes.ts';
 import type { Step } from './step.ts';

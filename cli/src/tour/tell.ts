@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { explain } from '../exit.ts';
-import { SIGNALS } from '../interrupted.ts';
-import { ownFolder } from '../own-folder.ts';
+import { SIGNALS } from '../connection/waiting.ts';
+import { ownFolder } from '../examples/own-folder.ts';
+import { explain } from '../output/exit.ts';
 import { bug } from './bug.ts';
 import { cart } from './cart.ts';
 import { notebook } from './notebook.ts';

@@ -1,8 +1,8 @@
 import type { ClientValise } from 'mcp-valise/client';
 import { isObject, messageOf } from 'mcp-valise/internal';
-import { explain } from '../../exit.ts';
-import { pendingIn } from '../../pending.ts';
-import { TIMEOUT } from '../../perform.ts';
+import { TIMEOUT } from '../../connection/perform.ts';
+import { explain } from '../../output/exit.ts';
+import { pendingIn } from '../../output/pending.ts';
 import type { Feed } from '../feed.ts';
 import { optionalText, type Routes, text } from '../routes.ts';
 import { formOf, readForm } from './form.ts';

@@ -1,8 +1,8 @@
 import type { ClientValise } from 'mcp-valise/client';
 import { redactUrls } from 'mcp-valise/internal';
 import pkg from '../../../package.json' with { type: 'json' };
-import { openFor, openKept } from '../../connect.ts';
-import { type ConnectOptions, storeUrl } from '../../options.ts';
+import { openFor, openKept } from '../../connection/connect.ts';
+import { type ConnectOptions, storeUrl } from '../../options/options.ts';
 import type { Feed, Moment } from '../feed.ts';
 import type { Routes } from '../routes.ts';
 import { callRoutes } from './calls.ts';

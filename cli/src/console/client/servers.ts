@@ -1,8 +1,7 @@
 import type { ClientValise, ConnectionInfo, JarEntry, PendingRound } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
-import type { KeptSession } from 'mcp-valise/internal';
-import { type CliTarget, nameOfKept, parseKept } from '../../target.ts';
-import { whoIs } from '../../tell.ts';
+import { type CliTarget, nameOfKept, parseKept } from '../../connection/target.ts';
+import { whoIs } from '../../output/tell.ts';
 
 /** Everything that the store keeps for one principal. */
 export interface Kept {

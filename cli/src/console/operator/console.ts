@@ -3,7 +3,7 @@ import { createSealer, inspectToken, type Keyring } from 'mcp-valise/seal';
 import { createValise, ValiseError } from 'mcp-valise/server';
 import { openStore, type Store } from 'mcp-valise/store';
 import pkg from '../../../package.json' with { type: 'json' };
-import { keysIfAny } from '../../key-source.ts';
+import { keysIfAny } from '../../options/key-source.ts';
 import { isSealed } from '../../tour/carried.ts';
 import type { OpenedConsole } from '../client/console.ts';
 import type { Feed } from '../feed.ts';

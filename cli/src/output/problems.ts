@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { causesOf, isConnectError, messageOf, statusOf } from 'mcp-valise/internal';
-import { isExplained } from './errors.ts';
+import { isExplained } from '../errors.ts';
 
 /** Advice for error codes of Node, its TLS and its HTTP when a server cannot be reached. */
 const NEXT: readonly (readonly [RegExp, string])[] = [

@@ -1,11 +1,11 @@
 import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from 'mcp-valise/client';
-import { type Era, isObject, redactUrls } from 'mcp-valise/internal';
-import { answersTo, patternOf, wordsOf } from './ask/question.ts';
+import { isObject, redactUrls } from 'mcp-valise/internal';
+import type { Era } from 'mcp-valise/wire';
+import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
+import { type ConnectOptions, isLasting } from '../options/options.ts';
+import { optionsAgain } from '../options/options-again.ts';
 import { EXIT, whatOnly } from './exit.ts';
-import { type ConnectOptions, isLasting } from './options.ts';
-import { optionsAgain } from './options-again.ts';
-import { clean, printJson, remark, until } from './output.ts';
-import { shellWord } from './shell-word.ts';
+import { clean, printJson, remark, shellWord, until } from './output.ts';
 
 /** Whether the error belongs to a call whose question was left open. */
 function isLeftOpen(error: unknown): boolean {

@@ -1,4 +1,4 @@
-import { CommandError } from './errors.ts';
+import { CommandError } from '../errors.ts';
 
 /**
  * Returns the entry with this id, or the only one whose id starts with it; undefined if there is none. A trailing ellipsis,

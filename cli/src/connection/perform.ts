@@ -1,10 +1,10 @@
-import { isAsking } from './ask/handler.ts';
+import { isAsking } from '../ask/handler.ts';
+import type { ConnectOptions } from '../options/options.ts';
+import { clean } from '../output/output.ts';
+import { pendingIn, tellPending } from '../output/pending.ts';
+import { inCommandWords } from '../output/session-words.ts';
 import { type Connected, connectTo } from './connect.ts';
-import type { ConnectOptions } from './options.ts';
-import { clean } from './output.ts';
-import { whileWaiting } from './patience.ts';
-import { pendingIn, tellPending } from './pending.ts';
-import { inCommandWords } from './session-words.ts';
+import { whileWaiting } from './waiting.ts';
 
 /** Request timeout in milliseconds. It is long because people may take their time to answer a question. */
 export const TIMEOUT = 24 * 3600 * 1000;

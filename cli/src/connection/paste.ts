@@ -1,6 +1,6 @@
 import { createInterface, type Interface } from 'node:readline';
-import { CommandError } from './errors.ts';
-import { remark } from './output.ts';
+import { CommandError } from '../errors.ts';
+import { remark } from '../output/output.ts';
 
 /** A sign-in without a browser on this machine: the user opens the page elsewhere and pastes the resulting address. */
 export class PastedSignIn {

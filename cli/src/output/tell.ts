@@ -1,15 +1,9 @@
 import type { ClientValise } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
-import {
-  type Identity,
-  identify,
-  isIdentity,
-  type NoIdentity,
-  readAnnounced,
-  targetNamed,
-} from 'mcp-valise/internal';
+import { type Identity, identify, isIdentity, type NoIdentity, targetNamed } from 'mcp-valise/internal';
+import { readAnnounced } from 'mcp-valise/wire';
+import type { CliTarget } from '../connection/target.ts';
 import { clean, remark } from './output.ts';
-import type { CliTarget } from './target.ts';
 
 /** How many rejected entries are reported one by one, because a server may send any number. */
 const TOLD = 10;

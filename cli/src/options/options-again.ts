@@ -1,7 +1,7 @@
 import { resolve as absolute } from 'node:path';
 import { redactUrls } from 'mcp-valise/internal';
+import { resolutionText } from '../connection/resolve.ts';
 import type { ConnectOptions } from './options.ts';
-import { resolutionText } from './resolve.ts';
 
 /** Formats the options of a command for a follow-up command. Omits secrets, because the output may end up in a log. */
 export function optionsAgain({

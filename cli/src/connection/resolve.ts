@@ -4,8 +4,8 @@ import { isIP, isIPv6, type LookupFunction } from 'node:net';
 import { Readable } from 'node:stream';
 import { domainToASCII } from 'node:url';
 import type { FetchLike } from 'mcp-valise/internal';
-import { CommandError } from './errors.ts';
-import { remark } from './output.ts';
+import { CommandError } from '../errors.ts';
+import { remark } from '../output/output.ts';
 
 /** One `--resolve HOST:PORT:ADDRESS[,ADDRESS][:PORT]`, as in curl; the host `*` matches any host. */
 export interface Resolution {

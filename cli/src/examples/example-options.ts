@@ -1,10 +1,9 @@
 import { InvalidArgumentError, Option } from 'commander';
 import { ValiseError } from 'mcp-valise/client';
 import { seconds } from 'mcp-valise/internal';
-import { installedSdk, needPackages, SDK_PACKAGES } from './installed.ts';
-import type { KeyOptions } from './key-source.ts';
-import { reading } from './options.ts';
-import type { Sdk } from './sdk.ts';
+import { installedSdk, needPackages, SDK_PACKAGES, type Sdk } from '../connection/sdk.ts';
+import type { KeyOptions } from '../options/key-source.ts';
+import { reading } from '../options/options.ts';
 
 /** Command-line options of an example. */
 export interface ExampleOptions extends KeyOptions {

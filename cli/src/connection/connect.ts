@@ -1,22 +1,20 @@
 import { type ClientValise, type HttpOptions, openValise, ValiseError } from 'mcp-valise/client';
 import { fileOf, StdioClientTransport, type TransportLike } from 'mcp-valise/internal';
-import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
-import { ELICITATION, setAnswerer } from './ask/handler.ts';
+import { type AnswerSource, parseAnswers } from '../ask/answerer.ts';
+import { ELICITATION, setAnswerer } from '../ask/handler.ts';
+import { keysIfAny } from '../options/key-source.ts';
+import { type ConnectOptions, isThere, storeUrl } from '../options/options.ts';
+import { clean, handOn, remark } from '../output/output.ts';
+import { tellEvents, tellOverlong, tellUnkept } from '../output/tell.ts';
 import { openBrowser } from './browser.ts';
-import { tellNoEnv, withEnv } from './handed-env.ts';
-import { beforeSignals, unlessInterrupted } from './interrupted.ts';
-import { keysIfAny } from './key-source.ts';
-import { type ConnectOptions, isThere, storeUrl } from './options.ts';
 import { otherEra } from './other-era.ts';
-import { clean, handOn, remark } from './output.ts';
 import { PastedSignIn } from './paste.ts';
-import { whileWaiting } from './patience.ts';
 import { resolvingFetch, tellUnused } from './resolve.ts';
 import { makeClient } from './sdk.ts';
 import { relayStderr } from './server-stderr.ts';
-import { type CliTarget, nameOfTarget, parseTarget } from './target.ts';
-import { tellEvents, tellOverlong, tellUnkept } from './tell.ts';
+import { type CliTarget, nameOfTarget, parseTarget, tellNoEnv, withEnv } from './target.ts';
 import { tracedFetch, traceTransport } from './trace.ts';
+import { beforeSignals, unlessInterrupted, whileWaiting } from './waiting.ts';
 
 /** The connected client of a command. */
 export interface Connected {

@@ -2,13 +2,12 @@ import { statSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { ValiseError } from 'mcp-valise/client';
 import { fileOf } from 'mcp-valise/internal';
-import { parseAnswers } from './ask/answerer.ts';
-import { CommandError, isExplained } from './errors.ts';
-import { parseEnvName } from './handed-env.ts';
-import { installedSdk } from './installed.ts';
+import { parseAnswers } from '../ask/answerer.ts';
+import { parseResolution, type Resolution, withResolution } from '../connection/resolve.ts';
+import { type EraChoice, installedSdk, type Sdk } from '../connection/sdk.ts';
+import { parseEnvName } from '../connection/target.ts';
+import { CommandError, isExplained } from '../errors.ts';
 import { type KeyOptions, keyOptions } from './key-source.ts';
-import { parseResolution, type Resolution, withResolution } from './resolve.ts';
-import type { EraChoice, Sdk } from './sdk.ts';
 
 /** Options of every command that connects to a server. */
 export interface ConnectOptions extends KeyOptions {

@@ -1,5 +1,5 @@
-import type { Passing } from './front.ts';
-import type { Instance } from './tour/processes.ts';
+import type { Passing } from '../examples/front.ts';
+import type { Instance } from '../tour/processes.ts';
 
 /** A set of instances in which some start while others stop. */
 export interface Rotation {

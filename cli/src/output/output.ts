@@ -154,3 +154,17 @@ export function size(bytes: number): string {
       ? `${(bytes / 1024).toFixed(1)} KB`
       : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 }
+
+/** Formats a word for a shell, quoted only if necessary. */
+export function shellWord(word: string): string {
+  return /^[\w@%+=:,./…-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/**
+ * Tells a person at a terminal that this command expects a program on stdin, and what to do; otherwise it would seem to
+ * hang.
+ */
+export function tellPerson(next: string): void {
+  if (process.stdin.isTTY)
+    remark(`valise: waiting for a program that speaks MCP on standard input. Ctrl+D ends it. ${next}`);
+}

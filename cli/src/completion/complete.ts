@@ -1,11 +1,11 @@
 import type { Argument, Command } from 'commander';
 import type { ClientValise } from 'mcp-valise/client';
 import { fileOf } from 'mcp-valise/internal';
-import { openFor } from './connect.ts';
+import { openFor } from '../connection/connect.ts';
+import { nameOfTarget, parseKept } from '../connection/target.ts';
+import { type ConnectOptions, isThere, storeUrl } from '../options/options.ts';
+import { clean, print } from '../output/output.ts';
 import { isSameTarget, type KeptOffer, keptOffers } from './offered.ts';
-import { type ConnectOptions, isThere, storeUrl } from './options.ts';
-import { clean, print } from './output.ts';
-import { nameOfTarget, parseKept } from './target.ts';
 
 /** The hidden command that the scripts of `valise completion` call. */
 export const COMPLETE = '__complete';

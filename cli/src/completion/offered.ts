@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { isObject } from 'mcp-valise/internal';
 import { openStore, type Store } from 'mcp-valise/store';
-import { keysIfAny } from './key-source.ts';
-import { type ConnectOptions, isLasting, storeUrl } from './options.ts';
-import { clean } from './output.ts';
-import { nameOfTarget, parseTarget } from './target.ts';
+import { nameOfTarget, parseTarget } from '../connection/target.ts';
+import { keysIfAny } from '../options/key-source.ts';
+import { type ConnectOptions, isLasting, storeUrl } from '../options/options.ts';
+import { clean } from '../output/output.ts';
 
 type StoreOptions = Pick<ConnectOptions, 'store' | 'keyFile'>;
 

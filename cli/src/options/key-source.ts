@@ -2,8 +2,8 @@ import { readFileSync, statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { ValiseError } from 'mcp-valise/client';
 import { type Keyring, parseKeys } from 'mcp-valise/seal';
-import { CommandError } from './errors.ts';
-import { whatOnly } from './exit.ts';
+import { CommandError } from '../errors.ts';
+import { whatOnly } from '../output/exit.ts';
 
 /** Options of every command that needs keys. */
 export interface KeyOptions {

@@ -1,10 +1,10 @@
 import type { FetchLike, TransportLike } from 'mcp-valise/internal';
 import { instrument } from 'mcp-valise/internal';
-import { cut, remark } from './output.ts';
-import { type Carried, fingerprintOf, tellCarried } from './tour/carried.ts';
-import { Lanes } from './tour/lanes.ts';
-import { type Step, stepOf } from './tour/step.ts';
-import { watchedFetch } from './tour/watched-fetch.ts';
+import { cut, remark } from '../output/output.ts';
+import { type Carried, fingerprintOf, tellCarried } from '../tour/carried.ts';
+import { Lanes } from '../tour/lanes.ts';
+import { type Step, stepOf } from '../tour/step.ts';
+import { watchedFetch } from '../tour/watched-fetch.ts';
 
 const ENDS = { client: 'valise', server: 'server' } as const;
 const THERE = { from: ENDS.client, to: ENDS.server };

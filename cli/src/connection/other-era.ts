@@ -1,15 +1,9 @@
-import {
-  causesOf,
-  isModernVersion,
-  isObject,
-  METHOD_NOT_FOUND,
-  messageOf,
-  UNSUPPORTED_VERSION,
-} from 'mcp-valise/internal';
-import { supportsModern } from './bridge/shapes.ts';
-import { CommandError } from './errors.ts';
-import type { ConnectOptions } from './options.ts';
-import { bodyOf, connectionProblem } from './problems.ts';
+import { causesOf, isObject, messageOf, UNSUPPORTED_VERSION } from 'mcp-valise/internal';
+import { isModernVersion, METHOD_NOT_FOUND } from 'mcp-valise/wire';
+import { supportsModern } from '../bridge/shapes.ts';
+import { CommandError } from '../errors.ts';
+import type { ConnectOptions } from '../options/options.ts';
+import { bodyOf, connectionProblem } from '../output/problems.ts';
 import { USE_V2 } from './sdk.ts';
 
 /** Returns a better error if a server turns out to support only another era; undefined for other errors. */

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
-import { CommandError } from './errors.ts';
-import { remark } from './output.ts';
+import { CommandError } from '../errors.ts';
+import { remark } from '../output/output.ts';
 
 /**
  * Shows a page to the user: opens a browser if there is one, and always prints the URL. `VALISE_BROWSER` names another

@@ -1,7 +1,8 @@
 import { SessionConflictError, SessionGoneError, ValiseError } from 'mcp-valise/client';
-import { INVALID_PARAMS, messageOf, sessionErrorIn } from 'mcp-valise/internal';
-import { CommandError } from './errors.ts';
-import { shellWord } from './shell-word.ts';
+import { messageOf, sessionErrorIn } from 'mcp-valise/internal';
+import { INVALID_PARAMS } from 'mcp-valise/wire';
+import { CommandError } from '../errors.ts';
+import { shellWord } from './output.ts';
 
 /**
  * Rewords an error about a session or a refused call, with what to do on the command line. Returns other errors unchanged.

@@ -1,5 +1,5 @@
 import { causesOf, isObject, redactUrls } from 'mcp-valise/internal';
-import { CommandError, isExplained } from './errors.ts';
+import { CommandError, isExplained } from '../errors.ts';
 import { clean } from './output.ts';
 import { connectionProblem } from './problems.ts';
 
