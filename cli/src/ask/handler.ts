@@ -1,6 +1,5 @@
 import { LeaveOpen, type PendingQuestion } from 'mcp-valise/client';
-import { loadSdk } from 'mcp-valise/internal';
-import type { Params } from 'mcp-valise/wire';
+import { loadSdk, type Params } from 'mcp-valise/internal';
 import type { makeClient, Sdk } from '../connection/sdk.ts';
 import { type AnswerSource, answerElicitation, type Elicited } from './answerer.ts';
 

@@ -1,7 +1,5 @@
 import { ValiseError } from 'mcp-valise/client';
-import { VERSION_GONE } from 'mcp-valise/internal';
 import {
-  envelopeOf,
   eraOf,
   INPUT_METHODS,
   isNotification,

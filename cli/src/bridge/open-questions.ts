@@ -13,7 +13,8 @@ import {
   type Request,
   type Response,
   readAnnounced,
-} from 'mcp-valise/wire';
+  saysTimeout,
+} from 'mcp-valise/internal';
 import { explain } from '../output/exit.ts';
 import { remark, until } from '../output/output.ts';
 import { argumentsOf } from './shapes.ts';

@@ -7,7 +7,8 @@ import {
   type Notification,
   type Request,
   type Response,
-} from 'mcp-valise/wire';
+  statusOf,
+} from 'mcp-valise/internal';
 import { SDK_PACKAGES } from '../connection/sdk.ts';
 import { explain } from '../output/exit.ts';
 import type { Done, Server } from './translation.ts';

@@ -1,7 +1,6 @@
 import type { Prompt, Resource, ResourceTemplateType, Tool } from '@modelcontextprotocol/client';
 import type { Command } from 'commander';
-import { isObject } from 'mcp-valise/internal';
-import { METHOD_NOT_FOUND } from 'mcp-valise/wire';
+import { isObject, METHOD_NOT_FOUND } from 'mcp-valise/internal';
 import { keepOffered } from '../completion/offered.ts';
 import { type Connected, connectTo } from '../connection/connect.ts';
 import { type ConnectOptions, connectOptions } from '../options/options.ts';

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import type {} from 'mcp-valise/client';
-import type { KeptSession } from 'mcp-valise/internal';
-import { redactUrls } from 'mcp-valise/internal';
+import { type KeptSession, redactUrls } from 'mcp-valise/internal';
 import { connectTo, openKept } from '../connection/connect.ts';
 import { nameOfKept } from '../connection/target.ts';
 import { CommandError } from '../errors.ts';

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import type { ClientValise } from 'mcp-valise/client';
-import type { Revoked } from 'mcp-valise/internal';
-import { redactUrls } from 'mcp-valise/internal';
+import { type Revoked, redactUrls } from 'mcp-valise/internal';
 import { openKept } from '../connection/connect.ts';
 import { parseUrl } from '../connection/target.ts';
 import { type ConnectOptions, keptOptions } from '../options/options.ts';

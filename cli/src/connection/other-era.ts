@@ -1,5 +1,11 @@
-import { causesOf, isObject, messageOf, UNSUPPORTED_VERSION } from 'mcp-valise/internal';
-import { isModernVersion, METHOD_NOT_FOUND } from 'mcp-valise/wire';
+import {
+  causesOf,
+  isModernVersion,
+  isObject,
+  METHOD_NOT_FOUND,
+  messageOf,
+  UNSUPPORTED_VERSION,
+} from 'mcp-valise/internal';
 import { supportsModern } from '../bridge/shapes.ts';
 import { CommandError } from '../errors.ts';
 import type { ConnectOptions } from '../options/options.ts';

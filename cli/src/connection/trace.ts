@@ -1,5 +1,4 @@
-import type { FetchLike, TransportLike } from 'mcp-valise/internal';
-import { instrument } from 'mcp-valise/internal';
+import { type FetchLike, instrument, type TransportLike } from 'mcp-valise/internal';
 import { cut, remark } from '../output/output.ts';
 import { type Carried, fingerprintOf, tellCarried } from '../tour/carried.ts';
 import { Lanes } from '../tour/lanes.ts';

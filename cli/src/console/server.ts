@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ValiseError } from 'mcp-valise/client';
-import { isObject } from 'mcp-valise/internal';
+import { isObject, PAGE_HEADERS } from 'mcp-valise/internal';
 import { errorBody } from '../output/exit.ts';
 import type { Feed } from './feed.ts';
 import { type Asked, Guard, type Refusal } from './guard.ts';

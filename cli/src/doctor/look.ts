@@ -15,7 +15,6 @@ import {
   statusOf,
   type TransportLike,
 } from 'mcp-valise/internal';
-import { type Announced, isResponse, type Result, readAnnounced } from 'mcp-valise/wire';
 import { resolvingFetch } from '../connection/resolve.ts';
 import { makeClient, type Sdk } from '../connection/sdk.ts';
 import { lastLines } from '../connection/server-stderr.ts';

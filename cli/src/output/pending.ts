@@ -1,6 +1,5 @@
 import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from 'mcp-valise/client';
-import { isObject, redactUrls } from 'mcp-valise/internal';
-import type { Era } from 'mcp-valise/wire';
+import { type Era, isObject, redactUrls } from 'mcp-valise/internal';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
 import { type ConnectOptions, isLasting } from '../options/options.ts';
 import { optionsAgain } from '../options/options-again.ts';

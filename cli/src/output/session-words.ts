@@ -1,6 +1,5 @@
 import { SessionConflictError, SessionGoneError, ValiseError } from 'mcp-valise/client';
-import { messageOf, sessionErrorIn } from 'mcp-valise/internal';
-import { INVALID_PARAMS } from 'mcp-valise/wire';
+import { INVALID_PARAMS, messageOf, sessionErrorIn } from 'mcp-valise/internal';
 import { CommandError } from '../errors.ts';
 import { shellWord } from './output.ts';
 

@@ -1,7 +1,13 @@
 import type { ClientValise } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
-import { type Identity, identify, isIdentity, type NoIdentity, targetNamed } from 'mcp-valise/internal';
-import { readAnnounced } from 'mcp-valise/wire';
+import {
+  type Identity,
+  identify,
+  isIdentity,
+  type NoIdentity,
+  readAnnounced,
+  targetNamed,
+} from 'mcp-valise/internal';
 import type { CliTarget } from '../connection/target.ts';
 import { clean, remark } from './output.ts';
 

@@ -1,7 +1,6 @@
 import type { Answers, ClientValise, PendingQuestion, PendingRound } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
-import type { Continued } from 'mcp-valise/internal';
-import { isObject } from 'mcp-valise/internal';
+import { type Continued, isObject } from 'mcp-valise/internal';
 import { readLink } from '../../ask/question.ts';
 import { argumentsOf } from '../../bridge/shapes.ts';
 import { nameOfKept, parseKept } from '../../connection/target.ts';

@@ -1,5 +1,6 @@
 import type { ClientValise, ConnectionInfo, JarEntry, PendingRound } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
+import type { KeptSession } from 'mcp-valise/internal';
 import { type CliTarget, nameOfKept, parseKept } from '../../connection/target.ts';
 import { whoIs } from '../../output/tell.ts';
 

@@ -1,6 +1,5 @@
 import type { ClientValise } from 'mcp-valise/client';
-import type { Revoked } from 'mcp-valise/internal';
-import { redactUrls } from 'mcp-valise/internal';
+import { type Revoked, redactUrls } from 'mcp-valise/internal';
 import type { Feed } from '../feed.ts';
 import { type Routes, text } from '../routes.ts';
 
