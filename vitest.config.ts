@@ -21,6 +21,8 @@ export default defineConfig({
     execArgv: ['--disable-warning=ValiseWarning'],
     testTimeout: 120_000,
     hookTimeout: 180_000,
+    // A poll waits for a condition; the default of one second is an assertion about the speed of the machine.
+    expect: { poll: { timeout: 30_000 } },
     maxWorkers: 2,
     // Errors in sources are `npm run check`'s to report; here only the type tests count.
     typecheck: {
