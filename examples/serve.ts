@@ -82,8 +82,6 @@ export async function serve(example: Example, args: readonly string[], given: Gi
     options: {
       store,
       keys,
-      // Over stdio there is one user, who started the server; over HTTP the SDK's authInfo says who asks.
-      principal: stdio ? () => ({ subject: `local:${process.getuid?.() ?? 'user'}` }) : undefined,
       events: {
         warning: ({ what, next }) => console.error(`${example.name}: ${what} ${inOtherWords(next)}`),
         rejected: ({ what, reason }) => console.error(`${example.name}: ${what} was not taken: ${reason}`),

@@ -25,12 +25,16 @@ const INTERPRETER =
 /** Programs that run what a registry knows by the given name, regardless of their location. */
 const REGISTRY = /^(npx|pnpx|bunx|uvx|pipx|docker|podman|nerdctl)$/;
 
+/** Packages whose scripts run what their arguments name. */
+const LAUNCHER = /^(npm|pnpm|yarn|bun|tsx)@/;
+
 /**
  * Returns a stdio server's name. Two programs never share a name.
  *
  * - The name is the absolute path of the server's file with links resolved. For an interpreter, this is the script, if it
  *   is the first argument after flags. The package that it belongs to and, on request, its digest follow after a `#`.
- * - Arguments may make the file run another program. A digest of them follows, except for flags. Of a URL, the host follows.
+ * - An argument that names a file or a program may make the server's file run it, and so may any argument of an installed
+ *   script. A digest of the arguments follows then. Of a URL, the host follows.
  * - Otherwise the whole command is the name. Its arguments are a digest, because they may be secret. The digest includes the
  *   variables that may decide what is run.
  */
@@ -38,15 +42,19 @@ export function stdioName(target: StdioTarget, digest: boolean | undefined): str
   const served = servedBy(target);
   if (served === undefined) return commandName(target);
   const file = realpathSync(served.path);
-  const marks = [packageOf(file), digest ? digestOf(file) : undefined].filter((mark) => mark !== undefined);
+  const owner = packageOf(file);
+  const marks = [owner, digest ? digestOf(file) : undefined].filter((mark) => mark !== undefined);
   // A bridge is a separate server for each address that it connects to.
   const addresses = served.rest.flatMap(addressIn);
   const words = served.rest.filter((arg) => !FLAG.test(arg) && addressIn(arg).length === 0);
+  const mayRunAnother =
+    (words.length > 0 && (file.includes(`${sep}node_modules${sep}`) || LAUNCHER.test(owner ?? ''))) ||
+    words.flatMap(wordsOf).some((word) => mayBeProgram(word, target));
   return [
     escaped(file),
     ...marks.map((mark) => `#${escaped(mark)}`),
     ...addresses.map((address) => ` ${address}`),
-    words.length > 0 ? ` +${wordsDigest(words, target)}` : '',
+    mayRunAnother ? ` +${wordsDigest(words, target)}` : '',
   ].join('');
 }
 
@@ -133,6 +141,12 @@ function wordsOf(arg: string): string[] {
 /** Whether a word names a file relative to the folder. In another folder it would name something else. */
 function isNear(word: string, cwd: string): boolean {
   return !isAbsolute(word) && [word, join('node_modules', word)].some((at) => existsSync(join(cwd, at)));
+}
+
+/** Whether a word names a file, or a program in the `PATH`, that a server may run. */
+function mayBeProgram(word: string, place: Place): boolean {
+  if (isNear(word, place.cwd) || (isAbsolute(word) && existsSync(word))) return true;
+  return !word.includes('/') && findProgram(word, place) !== undefined;
 }
 
 /** Returns the `name@version` of the package that a script belongs to. */

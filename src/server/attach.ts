@@ -208,8 +208,11 @@ class Attached implements ServerLink, Stage, TapEnd {
     });
     const { isHandled } = exchange;
     // The SDK responds immediately that it does not know the method, and the HTTP status depends on that. If two requests share
-    // an id, which violates the protocol, the second one bypasses the middlewares.
-    if ((!isHandled && !this.#attachment.answers(exchange)) || this.#exchanges.get(message.id)) {
+    // an id, which violates the protocol, the second one bypasses the middlewares. A call that continues from an answer has the id
+    // of the call that asked, which may not have ended yet.
+    const other = this.#exchanges.get(message.id);
+    const isRepeated = other !== undefined && other.round === undefined;
+    if ((!isHandled && !this.#attachment.answers(exchange)) || isRepeated) {
       this.#tap.deliver(exchange.request, extra);
       return;
     }
@@ -234,7 +237,7 @@ class Attached implements ServerLink, Stage, TapEnd {
           error: this.#attachment.fault(error, exchange.runs === 0 ? 'not-done' : 'unknown'),
         });
     } finally {
-      this.#exchanges.delete(id);
+      if (this.#exchanges.get(id) === exchange) this.#exchanges.delete(id);
       this.#order.end(exchange);
     }
     if (response) this.#reply(response);

@@ -28,7 +28,7 @@ const AT_ONCE = 50;
 export async function copyEntries(from: Store, to: Store, options: CopyOptions = {}): Promise<Copied> {
   const isNew = await isEmpty(to);
   if (!isNew && !options.merge)
-    throw new ValiseError('invalid-argument', 'The target holds something already.', {
+    throw new ValiseError('store-failed', 'The target holds something already.', {
       next: 'Choose an empty one; or add --merge, which leaves what is there as it is.',
     });
   const mark = await from.get(SEAL_MARK);

@@ -34,7 +34,7 @@ describe('a stdio server that sends a line longer than any that is taken', { tim
       const { client, errors, pid } = await start(Client, [ODD]);
       await expect(client.callTool({ name: 'overlong', arguments: {} })).rejects.toThrow('Connection closed');
       expect(isGone(pid)).toBe(true);
-      expect(errors).toMatchObject([{ code: 'message-too-large' }]);
+      expect(errors).toMatchObject([{ code: 'too-large' }]);
     },
   );
 

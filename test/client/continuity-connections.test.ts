@@ -44,6 +44,8 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
         renewable: true,
         issuer: new URL(stage.vault.url).origin,
         tokenExpiresAt: expect.any(Date),
+        scope: 'vault',
+        keptIn: 'store',
       },
     ]);
     const shown = inspect(list, { depth: 9 }) + JSON.stringify(list);

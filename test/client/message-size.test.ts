@@ -286,7 +286,7 @@ describe.each(KINDS)('A $kind client of a stdio server', (kind) => {
     } as const;
     await valise.connect(client, command);
     await expect(call(client)).rejects.toThrow('Connection closed');
-    expect(errors).toContainEqual(expect.objectContaining({ code: 'message-too-large' }));
+    expect(errors).toContainEqual(expect.objectContaining({ code: 'too-large' }));
     expect(cut).toEqual([{ server: process.execPath, what: 'line', maxBytes: LIMIT }]);
   });
 });

@@ -70,7 +70,7 @@ describe('on a fresh clone', () => {
     expect(status, stderr).toBe(0);
     expect(stdout).toContain('✓');
     expect(existsSync(join(clone, 'node_modules'))).toBe(true);
-    for (const file of ['dist/wire/index.js', 'cli/dist/main.js'])
+    for (const file of ['dist/wire/public.js', 'cli/dist/main.js'])
       expect(existsSync(join(clone, file)), file).toBe(true);
   });
 

@@ -156,7 +156,8 @@ describe('the package', () => {
     expect(built.filter((text) => /"\.\.\/(client|server|seal|store|wire)\//.test(text))).toEqual([]);
   });
 
-  it.each(subpaths.map(({ specifier }) => specifier))(
+  // `mcp-valise/otel` is for those who have its peer.
+  it.each(subpaths.map(({ specifier }) => specifier).filter((specifier) => specifier !== 'mcp-valise/otel'))(
     '%s loads where no optional peer is installed',
     (specifier) => {
       const script = `const names = Object.keys(await import('${specifier}')); if (names.length === 0 || names.includes('default')) throw new Error(String(names));`;

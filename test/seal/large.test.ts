@@ -61,7 +61,7 @@ describe('a value over the budget', () => {
       [one, two].map((token) =>
         sealer.openLarge(token, options).then(
           () => 'open',
-          (error) => error.code,
+          (error) => error.reason,
         ),
       ),
     );

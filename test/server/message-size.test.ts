@@ -151,7 +151,7 @@ describe.each([
   const error = {
     code: -32_000,
     message: expect.stringContaining(`sent a line of more than ${LIMIT} bytes`),
-    data: { code: 'message-too-large', maxBytes: LIMIT },
+    data: { code: 'too-large', maxBytes: LIMIT },
   };
 
   it.each([
@@ -193,7 +193,7 @@ describe.each([
     void more();
     expect(await closed).toBe(true);
     expect(sent).toBeLessThan(2 * LIMIT + 16 * PIECE.length);
-    expect(errors).toMatchObject([{ code: 'message-too-large' }]);
+    expect(errors).toMatchObject([{ code: 'too-large' }]);
     expect(cut).toEqual([{ what: 'line', maxBytes: LIMIT }]);
   });
 });

@@ -44,7 +44,7 @@ describe.each(MAJORS)('several Valises in one process, on SDK $major', (major) =
   });
 
   it.each<[string, () => unknown, string]>([
-    ['state', () => audit.jar, 'outside-request'],
+    ['state', () => audit.jar.session, 'outside-request'],
     ['session', () => audit.session(), 'outside-request'],
     ['flow', () => audit.flow(async () => 'done')({}), 'outside-request'],
   ])('%s() of one is refused in a handler of another', async (_, use, code) => {

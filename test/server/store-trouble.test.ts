@@ -62,7 +62,7 @@ describe.each(MAJORS)(
             );
             server.registerTool('jar-or-not', {}, (async () => {
               try {
-                valise.jar;
+                valise.jar.session;
               } catch {
                 return { ...text('own words'), isError: true };
               }

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { ClientValise, JarEntry, JarFilter } from 'mcp-valise/client';
-import { ValiseError } from 'mcp-valise/client';
 import { openFor, openKept } from '../connection/connect.ts';
 import { parseTarget } from '../connection/target.ts';
 import { CommandError } from '../errors.ts';
@@ -100,7 +99,7 @@ function readExported(file: string): unknown {
   } catch (cause) {
     // The parser's message quotes the text, which may contain secrets.
     const isRead = cause instanceof SyntaxError;
-    throw new ValiseError('invalid-argument', `${file} ${isRead ? 'is not JSON' : 'cannot be read'}.`, {
+    throw new CommandError('bad-export', `${file} ${isRead ? 'is not JSON' : 'cannot be read'}.`, {
       next: 'Give a file that was written by: valise jar export > FILE',
       ...(!isRead && { cause }),
     });

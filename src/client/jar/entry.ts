@@ -170,7 +170,7 @@ export function readExport(
 
 /** Returns the entry, or the reason why it is rejected. */
 function readExported(from: Readonly<Record<string, unknown>>, bytesPerKey: number): ImportedEntry | string {
-  const { server, scope, key, session, account = '', secure } = from;
+  const { server, scope, key, session, account = '', secure, setBy } = from;
   if (typeof server !== 'string' || server === '') return 'It names no server.';
   if (typeof key !== 'string') return 'It has no key.';
   if (scope !== 'session' && scope !== 'server') return 'Its scope is neither session nor server.';
@@ -203,6 +203,7 @@ function readExported(from: Readonly<Record<string, unknown>>, bytesPerKey: numb
       from: server,
       setAt: Math.min(setAt, now),
       expiresAt: Math.min(end, now + MAX_AGE * 1000),
+      ...(typeof setBy === 'string' && { by: setBy.slice(0, MAX_SET_BY) }),
       attributes,
     },
   };
@@ -236,6 +237,9 @@ function scopesOf(server: string): readonly string[] {
 function timeOf(value: unknown): number {
   return typeof value === 'string' ? Date.parse(value) : Number.NaN;
 }
+
+/** The longest description of a call that an imported entry may have. */
+const MAX_SET_BY = 300;
 
 /** The longest name that is shown in full. Stored names are limited by the quota for a key. */
 const MAX_SHOWN = 1024;
