@@ -23,7 +23,7 @@ const MISTAKES: readonly [what: string, wrong: (flow: Flow) => Promise<unknown>,
   [
     'ask with an option that there is not',
     (flow) => flow.ask('a', { ...name, refused: 'value' } as never),
-    'flow.ask("a") has no option refused. Give one of message, schema, url, refusal, ttl.',
+    'flow.ask("a") has no option refused. Give one of message, schema, url, refusal, ttl, consent, secret.',
   ],
   [
     'ask with an option that is something else',
