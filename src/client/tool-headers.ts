@@ -16,7 +16,7 @@ const MOST_TOOLS = 10_000;
 const LONGEST_NAME = 1024;
 
 /** Returns the members of a modern request's `_meta` that describe its sender. */
-export function envelopeOf(meta: Meta): Meta {
+function envelopeOf(meta: Meta): Meta {
   const keys = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
   return Object.fromEntries(keys.filter((key) => key in meta).map((key) => [key, meta[key]]));
 }

@@ -102,7 +102,7 @@ function outgoing(
 }
 
 /** Returns the headers with others added, unless they are already present. */
-export function withHeaders(given: RequestInit['headers'], added: Readonly<Record<string, string>>): Headers {
+function withHeaders(given: RequestInit['headers'], added: Readonly<Record<string, string>>): Headers {
   const headers = new Headers(given);
   for (const [name, value] of Object.entries(added)) if (!headers.has(name)) headers.set(name, value);
   return headers;

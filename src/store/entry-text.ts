@@ -26,7 +26,7 @@ export function parseValue(key: string, text: string): Json {
  * Returns the error for an entry that cannot be read. It has no cause: the parser's error quotes the value, which may
  * be a secret.
  */
-export function corruptEntryError(key: string): ValiseError {
+function corruptEntryError(key: string): ValiseError {
   return new ValiseError(
     'store-corrupt',
     `The entry ${JSON.stringify(key)} is damaged: Valise did not write this.`,

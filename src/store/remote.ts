@@ -40,7 +40,7 @@ export function remoteError(
 }
 
 /** Returns the error of a later attempt at a write, marked as unknown because an earlier attempt may have succeeded. */
-export function inDoubt(error: ValiseError): ValiseError {
+function inDoubt(error: ValiseError): ValiseError {
   if (error.outcome === 'unknown') return error;
   const { code, what, next, cause } = error;
   return new ValiseError(code, `${what}${DOUBT}`, {

@@ -22,7 +22,7 @@ export const EXTENSION_VERSIONS: Readonly<Record<Family, readonly [string, ...st
 export const FIRST_VERSION = '1.0.0';
 
 /** The code that the draft on extension versions defines for a major version that the server does not support. */
-export const UNSUPPORTED_EXTENSION_VERSION = -32005;
+const UNSUPPORTED_EXTENSION_VERSION = -32005;
 
 const VERSION = /^(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(?:0|[1-9]\d{0,5})$/;
 const MAX_VERSIONS = 16;

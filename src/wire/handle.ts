@@ -5,7 +5,7 @@ import type { Result, ResultResponse } from './message.ts';
 export const HANDLE = 'state_handle';
 
 /** The `_meta` key of a listed tool that says that the server has added {@link HANDLE} to it. */
-export const HANDLE_ADDED = 'dev.valise/state-handle';
+const HANDLE_ADDED = 'dev.valise/state-handle';
 
 const DESCRIPTION =
   'Opaque. Copy state_handle from the latest result of this server, unchanged. Omit it (or null) if there is none yet.';

@@ -105,7 +105,7 @@ export async function endAll(): Promise<void> {
 }
 
 /** A principal from a header that stands for verified auth. */
-export const byHeader: ServerValiseOptions['principal'] = (_, extra) => {
+const byHeader: ServerValiseOptions['principal'] = (_, extra) => {
   const { request, requestInfo } = (extra ?? {}) as {
     request?: Request;
     requestInfo?: { headers: Record<string, string | undefined> };

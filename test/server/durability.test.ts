@@ -65,7 +65,7 @@ describe.skipIf(noServices)('replicated durability', because('needs servers'), (
     });
     const peer = await flowPeer(MAJORS[1], () => text('unused'), { valise });
     const { error } = await peer.say({ ...modernCall(), method: 'dev.valise/sessions/create' });
-    expect(error).toMatchObject({ code: -32603, data: { code: 'invalid-argument' } });
+    expect(error).toMatchObject({ code: -32603, data: { code: 'store-failed' } });
     expect(warnings.join()).toMatch(/synchronous/);
     await peer.close();
     await valise.close();

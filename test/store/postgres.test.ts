@@ -282,7 +282,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
 
   it('refuses replicated durability on a server without a synchronous standby', async () => {
     await expect(postgresStore(url, { table, durability: 'replicated' })).rejects.toMatchObject({
-      code: 'invalid-argument',
+      code: 'store-failed',
     });
   });
 

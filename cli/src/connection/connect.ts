@@ -79,7 +79,7 @@ function tellNoHeaders(target: CliTarget, { header }: ConnectOptions): void {
 }
 
 /** Connects a client. All runs of a command over HTTP share one session, like runs of curl with one cookie jar. */
-export function connectWith(
+function connectWith(
   valise: ClientValise,
   client: Parameters<ClientValise['connect']>[0],
   target: CliTarget,

@@ -103,7 +103,7 @@ export function hasHttpEdge(transport: TransportLike): boolean {
 }
 
 /** Records that a transport was created with our byte edge. */
-export function noteHttpEdge(transport: TransportLike): void {
+function noteHttpEdge(transport: TransportLike): void {
   edged.add(transport);
 }
 
@@ -148,7 +148,7 @@ export function isMcp({ method, headers }: RequestInit): boolean {
 }
 
 /** Returns the access token in the headers of a request. */
-export function bearerOf(headers: RequestInit['headers']): string | undefined {
+function bearerOf(headers: RequestInit['headers']): string | undefined {
   return /^(?:bearer|dpop) +(\S+)$/i.exec(headerOf(headers, 'authorization') ?? '')?.[1];
 }
 

@@ -141,7 +141,7 @@ export function asClientStateStore(
 }
 
 /** Returns the token, with all other credentials as one text beside it. */
-export function tokenInfoOf(credentials: Credentials): TokenInfo | undefined {
+function tokenInfoOf(credentials: Credentials): TokenInfo | undefined {
   const { tokens } = credentials;
   if (!tokens) return undefined;
   return {
@@ -152,7 +152,7 @@ export function tokenInfoOf(credentials: Credentials): TokenInfo | undefined {
 }
 
 /** Reverses {@link tokenInfoOf}. Without details, there is only a token. */
-export function credentialsOf({ accessToken, expiresAt, details }: TokenInfo): Credentials {
+function credentialsOf({ accessToken, expiresAt, details }: TokenInfo): Credentials {
   const kept = readCredentials(parse(details));
   const tokens = kept.tokens?.access_token === accessToken ? kept.tokens : undefined;
   return {
@@ -166,7 +166,7 @@ export function credentialsOf({ accessToken, expiresAt, details }: TokenInfo): C
 }
 
 /** Returns the server metadata of a stored snapshot. */
-export function metadataOf(value: unknown): ServerMetadata | undefined {
+function metadataOf(value: unknown): ServerMetadata | undefined {
   const snapshot = readSnapshot(isObject(value) ? { ...value, over: false } : value);
   if (!snapshot) return undefined;
   const { introduction, protocolVersion, era, account } = snapshot;
@@ -202,7 +202,7 @@ function introductionOf(metadata: ServerMetadata): Result | undefined {
 }
 
 /** Returns a snapshot from a host's store. Returns undefined if its data is not enough to resume. */
-export function snapshotOf(
+function snapshotOf(
   sessionId: string | undefined,
   metadata: ServerMetadata,
   savedAt: number,

@@ -129,7 +129,7 @@ export function isRefusal(error: unknown): boolean {
 }
 
 /** Returns the error for a process that waited for another one's sign-in, which was refused. */
-export function refusedElsewhereError(): ValiseError {
+function refusedElsewhereError(): ValiseError {
   return new ValiseError(REFUSED, 'The sign-in that another process had begun was refused.', {
     next: AFTER_REFUSAL,
   });
@@ -204,7 +204,7 @@ export interface Loopback {
 }
 
 /** Listens on 127.0.0.1, on any free port if `port` is 0. */
-export async function listenOnLoopback(port: number): Promise<Loopback> {
+async function listenOnLoopback(port: number): Promise<Loopback> {
   let waiting: { readonly state: string; resolve(answer: URLSearchParams): void } | undefined;
   const server = createServer((request, response) => {
     const target = `${origin}${request.url}`;

@@ -89,7 +89,7 @@ export function createCarriers(context: ServerContext, options: CarriersOptions)
 }
 
 /** The warning for a server whose clients are known and whose state has no place. */
-export const NO_STORE = {
+const NO_STORE = {
   what: 'There is no store, so clients that do not carry state cannot keep any, although their users are known: other processes may get their next call.',
   next: "Give createValise a store that all instances share, such as store: 'redis://…'. If there is only one process, give it keys: 'ephemeral', and its memory serves.",
 };

@@ -82,7 +82,7 @@ async function isPooled(connection: PostgresConnection): Promise<boolean> {
 async function checkStandby(connection: PostgresConnection): Promise<void> {
   const { rows } = await connection.run({ text: 'SHOW synchronous_standby_names' }, [], true);
   if (rows[0]?.[0] !== '') return;
-  throw new ValiseError('invalid-argument', 'This PostgreSQL has no synchronous standby.', {
+  throw new ValiseError('store-failed', 'This PostgreSQL has no synchronous standby.', {
     next: "Set synchronous_standby_names on the server, or open the store without durability: 'replicated'.",
   });
 }
