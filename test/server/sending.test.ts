@@ -8,7 +8,7 @@ describe.each(MAJORS)('a response ($major)', ({ McpServer, Memory }) => {
     const valise = createValise({ name: 'test', keys: generateKey() });
     const inside = () => {
       try {
-        return Boolean(valise.jar);
+        return Boolean(valise.jar.session);
       } catch {
         return false;
       }
