@@ -21,7 +21,7 @@ const PROOFS: Record<(typeof CLOSED)[number]['name'], () => Promise<void>> = {
     );
     const node = process.env['COMPAT_NODE22'] ?? process.execPath;
     const said = await runToEnd(node, ['mcp-use.mjs'], work, { MCP_USE_ANONYMIZED_TELEMETRY: 'false' });
-    expect(said).toContain('refused: not-a-server');
+    expect(said).toContain('refused: invalid-argument');
     const source = text('mcp-use/dist/index-node.js');
     expect(source).not.toMatch(/from\s*["']@modelcontextprotocol\/server["']/);
     expect(source).toMatch(/#buildSdkServer\(ctx\)/);

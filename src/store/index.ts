@@ -15,4 +15,4 @@ export { namespaced } from './namespace.ts';
 export { type OpenStoreOptions, openBus, openStore, sealInPlace } from './open.ts';
 export { dropPlain } from './plain-entries.ts';
 export { reseal, sealedStore } from './sealed.ts';
-export type { Bus, Entry, Lease, ListOptions, PutOptions, Store } from './types.ts';
+export type { Bus, Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
