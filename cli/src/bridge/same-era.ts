@@ -19,7 +19,7 @@ export class SameEra implements Translation {
   readonly #bridge: Sides;
   /**
    * Calls that a newer server answered with questions, by the id of that request, and by the id of its continuation once
-   * the host has sent one. If the host cancels it, nobody should answer them any more.
+   * the host has sent one. If the host cancels it, their answers are no longer needed.
    */
   readonly #asking = new Map<unknown, Asking>();
 

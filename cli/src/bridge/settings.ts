@@ -7,7 +7,7 @@ export const LISTS = {
   resources: 'resourcesListChanged',
 } as const;
 
-/** Returns the lists of which a server says that it notifies about changes. */
+/** Returns the lists whose changes the server announces. */
 export function changingLists(capabilities: unknown): (keyof typeof LISTS)[] {
   return (Object.keys(LISTS) as (keyof typeof LISTS)[]).filter((kind) =>
     offers(capabilities, kind, 'listChanged'),

@@ -146,7 +146,7 @@ async function connectSignedIn(
   valise: ClientValise,
 ): Promise<void> {
   const redirect = (): never => {
-    throw new CommandError('needs-sign-in', 'What is kept of the sign-in is not enough any more.');
+    throw new CommandError('needs-sign-in', 'The stored sign-in is no longer sufficient.');
   };
   await valise.connect(client, url, { fetch, resume: false, auth: { redirect } });
 }

@@ -41,7 +41,7 @@ export function answerTool(
     const { question: token, answer } = isObject(args) ? args : {};
     const found = typeof token === 'string' ? await questions.look(token) : undefined;
     if (!found || !isOf(found.question.context, exchange.principal) || found.question.answer)
-      return say(exchange, 'This question is not open any more. Call the tool that asked it again.', true);
+      return say(exchange, 'This question is no longer open. Call the tool that asked it again.', true);
     const { mark, params } = found.question;
     if (mark) {
       events.emit('rejected', { family: 'rounds', what: 'an answer of the model', reason: mark });

@@ -1,21 +1,18 @@
 import { ValiseError } from '../../errors.ts';
 import { stdinOf } from '../../link/transport.ts';
 import { memoryStore } from '../../store/memory/store.ts';
-import type { Store } from '../../store/types.ts';
 import { isSession, readSession } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange, ServerMiddleware } from '../exchange.ts';
 import { carries } from '../jar/carried.ts';
 import { principalKey } from '../principal.ts';
 import { type Conversation, conversationReader } from './conversation.ts';
-import type { Carrier } from './types.ts';
+import type { Carrier, CarrierKind } from './types.ts';
 
 /** Decides what carries the state of each request. */
 export interface Carriers {
   /** Records the carrier of each request with its exchange. */
   readonly middleware: ServerMiddleware;
-  /** The store of a process that serves alone and has no other. */
-  readonly memory: Store;
   close(): Promise<void>;
 }
 
@@ -51,14 +48,7 @@ export function createCarriers(context: ServerContext, options: CarriersOptions)
     const session = options.withSessions ? claimedSession(exchange) : undefined;
     const conversation = session === undefined ? conversationOf?.(exchange) : undefined;
     const thread = session ?? conversation ?? exchange.transportSession ?? null;
-    const kind =
-      principal !== null
-        ? 'principal'
-        : conversation !== undefined
-          ? 'conversation'
-          : thread !== null
-            ? 'session'
-            : 'none';
+    const kind = kindOf(principal, conversation, thread);
     if (store || kind === 'none') return { kind, principal, thread, store };
     if (isAlone(exchange)) return { kind, principal, thread, store: memory, begin: inMemory };
     if (kind === 'principal') warnOnce('no-store', NO_STORE);
@@ -66,7 +56,6 @@ export function createCarriers(context: ServerContext, options: CarriersOptions)
   };
 
   return {
-    memory,
     middleware(exchange, next) {
       exchange.carrier = carries(exchange)
         ? {
@@ -93,6 +82,17 @@ const NO_STORE = {
   what: 'There is no store, so clients that do not carry state cannot keep any, although their users are known: other processes may get their next call.',
   next: "Give createValise a store that all instances share, such as store: 'redis://…'. If there is only one process, give it keys: 'ephemeral', and its memory serves.",
 };
+
+/** Returns the best carrier that a request without a client's own state has. */
+function kindOf(
+  principal: string | null,
+  conversation: string | undefined,
+  thread: string | null,
+): CarrierKind {
+  if (principal !== null) return 'principal';
+  if (conversation !== undefined) return 'conversation';
+  return thread !== null ? 'session' : 'none';
+}
 
 /** Returns the session that the request claims. The claim is verified before any handler runs. */
 function claimedSession({ request }: Exchange): string | undefined {

@@ -21,7 +21,7 @@ export function questionRoutes(
   const find = async (id: string): Promise<PendingRound> => {
     const round = (await valise.pending.list()).find((each) => each.id === id);
     if (round) return round;
-    throw new ValiseError('not-found', 'This question does not wait any more.', {
+    throw new ValiseError('not-found', 'This question is no longer open.', {
       next: 'It was answered elsewhere, dropped, or has expired.',
     });
   };

@@ -106,7 +106,7 @@ function find(valise: ClientValise, input: Input): JarEntry {
     .list({ ...filterOf(input), values: true })
     .find((each) => each.session === session && each.account === account);
   if (found) return found;
-  throw new ValiseError('not-found', 'This entry is not in the jar any more.', { next: 'Reload the page.' });
+  throw new ValiseError('not-found', 'This entry is no longer in the jar.', { next: 'Reload the page.' });
 }
 
 function parseGiven(keys: string): Keyring {

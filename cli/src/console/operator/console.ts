@@ -172,7 +172,7 @@ async function latencyOf(store: Store): Promise<{ readonly median: number; reado
 }
 
 function gone(): ValiseError {
-  return new ValiseError('not-found', 'This session is not in the store any more.', {
+  return new ValiseError('not-found', 'This session is no longer in the store.', {
     next: 'Reload the page.',
   });
 }
