@@ -9,8 +9,8 @@ import { register } from 'tsx/esm/api';
 import { openBench } from './measure.mjs';
 
 register();
-const { Events } = await import('../src/events.ts');
-const { identify } = await import('../src/client/identity.ts');
+const { Events } = await import('../src/core/events.ts');
+const { identify } = await import('../src/client/identity/identity.ts');
 const { ClientJar } = await import('../src/client/jar/jar.ts');
 const { openStore } = await import('../src/store/index.ts');
 

@@ -1,6 +1,7 @@
 // Measures what a session adds to a call: the same call with and without one, in one run. Compared with what web session
 // middleware adds to a request that reads, changes and stores one value. Only stores use sockets: Valise's calls use the
-// SDK's in-memory transport, the peers' requests use Fastify's injector.
+// SDK's in-memory transport, the peers' requests use Fastify's injector. With Redis and PostgreSQL, 16 calls are in flight,
+// each in a session of its own: with one, most of the time is spent on going to sleep and waking up, on both sides.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -21,6 +22,10 @@ import { openBench } from './measure.mjs';
 
 const { z } = createRequire(new URL('../package.json', import.meta.url))('zod');
 const password = 'a password of at least thirty-two characters';
+
+/** Number of sessions; more than calls in flight, because the bench should not measure how often writers collide. */
+const SESSIONS = 64;
+const IN_FLIGHT = 16;
 
 /** Creates a server with one tool that counts in its session, and a client that only sends JSON-RPC. */
 async function ours(sessions, store) {
@@ -53,12 +58,14 @@ async function ours(sessions, store) {
     clientInfo: { name: 'bench', version: '1.0.0' },
   });
   const key = 'io.modelcontextprotocol/session';
-  let { session } = (await request('sessions/create')).result;
+  const list = [];
+  for (let made = 0; made < SESSIONS; made++) list.push((await request('sessions/create')).result.session);
   const call = (_meta) => request('tools/call', { name: 'count', arguments: {}, ...(_meta && { _meta }) });
   return {
-    async withSession() {
-      const { result } = await call({ [key]: { sessionId: session.sessionId, state: session.state } });
-      session = { ...session, ...result._meta[key] };
+    async withSession(index) {
+      const { sessionId, state } = list[index % SESSIONS];
+      const { result } = await call({ [key]: { sessionId, state } });
+      list[index % SESSIONS] = { sessionId, state, ...result._meta[key] };
     },
     withoutSession: () => call(),
     close: () => valise.close(),
@@ -92,25 +99,29 @@ async function ironPeer() {
 }
 
 function browser(handler) {
-  let cookie;
-  const get = (url, headers) => inject(handler, { method: 'GET', url, headers });
+  const cookies = [];
+  const get = (url, index) => {
+    const cookie = cookies[index % SESSIONS];
+    return inject(handler, { method: 'GET', url, headers: cookie && { cookie } });
+  };
   return {
-    async withSession() {
-      const { headers, statusCode } = await get('/', cookie && { cookie });
+    async withSession(index) {
+      const { headers, statusCode } = await get('/', index);
       if (statusCode !== 200) throw new Error(`status ${statusCode}`);
       const set = [headers['set-cookie']].flat()[0];
-      if (set) cookie = set.split(';')[0];
+      if (set) cookies[index % SESSIONS] = set.split(';')[0];
     },
-    withoutSession: () => get('/plain', cookie && { cookie }),
+    withoutSession: (index) => get('/plain', index),
   };
 }
 
-const bench = openBench('sessions', { slotMs: 100, warmUpMs: 1500, rounds: 15 });
+const bench = openBench('sessions', { slotMs: 100, warmUpMs: 6000, rounds: 25 });
 
 /** Compares the added cost of a session with that of the peer. */
-async function compare(name, mine, peerName, peer, { clock = 'cpu', goal = 1 } = {}) {
+async function compare(name, mine, peerName, peer, { clock = 'cpu', goal = 1, inFlight = 1 } = {}) {
   const rows = await bench.compare(name, {
     clock,
+    inFlight,
     ours: mine.withSession,
     peers: {
       'the same call without a session': mine.withoutSession,
@@ -161,9 +172,10 @@ await compare(
   'express-session, connect-redis 9',
   connect,
   // The goal is at most 0.8 of what the peer adds.
-  { goal: 1 / 0.8 },
+  { goal: 1 / 0.8, inFlight: IN_FLIGHT },
 );
-await compare('stored in PostgreSQL', await mine({ mode: 'stored' }, services.urls.postgres));
+const pg = await mine({ mode: 'stored' }, services.urls.postgres);
+await compare('stored in PostgreSQL', pg, undefined, undefined, { inFlight: IN_FLIGHT });
 bench.close();
 
 for (const close of open.reverse()) await close();

@@ -21,12 +21,12 @@ export interface Example {
   build(kit: Kit): Built | Promise<Built>;
 }
 
-/** What an example is built with. */
+/** Passed to each example. */
 export interface Kit {
   readonly sdk: 'v1' | 'v2';
-  /** The class of the SDK major asked for. What the examples use of it is the same in both. */
+  /** The class of the SDK major asked for. The examples use only what both majors share. */
   readonly McpServer: typeof McpServer;
-  /** What the command line says about Valise; to be spread into the options of `createValise`. */
+  /** Options of the command line, to be spread into those of `createValise`. */
   readonly options: Pick<ServerValiseOptions, 'store' | 'keys' | 'principal' | 'events'>;
   /** The example's own options of the command line. */
   readonly flags: Readonly<Record<string, unknown>>;

@@ -14,11 +14,11 @@ import type { Json, Store } from 'mcp-valise/store';
 import type { Adapter, AdapterPayload, Configuration, JWKS, Provider } from 'oidc-provider';
 import { pathOf } from './serve-http.ts';
 
-/** What the vault asks at its door. */
+/** Checks who may use the vault. */
 export interface Guard {
-  /** Answers what belongs to signing in; true where the request was that. */
+  /** Answers requests that belong to signing in. Returns whether the request was one. */
   serve(host: string, request: IncomingMessage, response: ServerResponse): Promise<boolean>;
-  /** Who has sent the request; undefined where nobody that we know has. */
+  /** Returns who sent the request, or undefined if the token is missing or not valid. */
   check(host: string, request: IncomingMessage): Promise<AuthInfo | undefined>;
   /** Says where to get a token. */
   refuse(host: string, response: ServerResponse): void;

@@ -1,5 +1,5 @@
 /**
- * A counter in each session, on a server that goes on after a crash: its sessions are in the store.
+ * A counter in each session, on a server that survives a crash: its sessions are in the store.
  *
  *     valise example vault --http 3000 --store sqlite:./vault.db
  *     valise example vault --http 3000 --store sqlite:./vault.db --with-auth

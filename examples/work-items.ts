@@ -1,6 +1,6 @@
 /**
  * A tracker of bugs whose rules ask the user for what is missing. The server keeps nothing between the questions: any
- * instance goes on with any answer.
+ * instance continues from any answer.
  *
  *     valise example work-items --stdio
  *     valise example work-items --http 3000

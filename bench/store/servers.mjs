@@ -2,7 +2,7 @@
 // with a bare SET with the same text and lifetime; and how many updates PostgreSQL performs without touching an index (HOT).
 import { createRequire } from 'node:module';
 import { postgresStore } from '../../dist/store/postgres/store.js';
-import { redisStore } from '../../dist/store/redis/store.js';
+import { redisStore } from '../../dist/store/redis/index.js';
 import { startPostgres, startRedis, startRedisCluster } from '../../scripts/services.mjs';
 
 const require = createRequire(new URL('../../package.json', import.meta.url));
@@ -13,7 +13,7 @@ const ROUNDS = 5;
 const IN_FLIGHT = 32;
 const TTL = 3600;
 
-const keyOf = (index) => `sessions/0123456789abcdef/row/${index}`;
+const keyOf = (index) => `sessions/0123456789abcdef/record/${index}`;
 const text = 'x'.repeat(400);
 const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
 

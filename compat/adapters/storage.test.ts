@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { KeyvPostgres } from '@keyv/postgres';
 import KeyvRedis from '@keyv/redis';
 import type { Redis } from 'ioredis';
 import { Keyv } from 'keyv';
 import { Keyv as Keyv6 } from 'keyv-6';
 import { keyvStorage, unstorageDriver } from 'mcp-valise/adapters';
 import { memoryStore } from 'mcp-valise/store';
+import { Pool } from 'pg';
 import { createStorage, prefixStorage } from 'unstorage';
 import memoryDriver from 'unstorage/drivers/memory';
 import redisDriver from 'unstorage/drivers/redis';
@@ -120,6 +122,25 @@ describe('storeFrom', () => {
     await compareAndSet(store);
     await store.close();
     expect(await theirs.get('key')).toBe(1);
+  });
+
+  it('opens a store on the PostgreSQL of a Keyv, with compare-and-set', async () => {
+    const theirs = new Keyv(new KeyvPostgres({ uri: inject('postgres') }));
+    onTestFinished(() => theirs.disconnect());
+    await theirs.set('key', 1);
+    const store = await keyv.storeOf(theirs);
+    await compareAndSet(store);
+    await store.close();
+    expect(await theirs.get('key')).toBe(1);
+  });
+
+  it('opens a store on a pool of pg, with compare-and-set, and leaves the pool open', async () => {
+    const pool = new Pool({ connectionString: inject('postgres') });
+    onTestFinished(() => pool.end());
+    const store = await keyv.storeOf(pool as never);
+    await compareAndSet(store);
+    await store.close();
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   });
 
   it('returns the store behind a driver or an adapter of Valise', async () => {

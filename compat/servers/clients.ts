@@ -61,11 +61,15 @@ export async function withValise(
   await valise.close();
 }
 
-/** Calls a tool without arguments; its text. A tool's error is thrown. */
+/** Calls a tool without arguments. Returns its first text, and throws if that is an error. */
 export async function call(client: Client, name: string): Promise<string> {
-  const { content, isError } = await client.callTool({ name, arguments: {} });
-  const [block] = content;
-  const text = block?.type === 'text' ? block.text : JSON.stringify(content);
-  if (isError) throw new Error(text);
-  return text;
+  return (await callBlocks(client, name))[0] ?? '';
+}
+
+/** Calls a tool. Returns all its texts, and throws if they are an error. */
+export async function callBlocks(client: Client, name: string, args: object = {}): Promise<string[]> {
+  const { content, isError } = await client.callTool({ name, arguments: { ...args } });
+  const texts = content.map((block) => (block.type === 'text' ? block.text : JSON.stringify(block)));
+  if (isError) throw new Error(texts.join('\n'));
+  return texts;
 }

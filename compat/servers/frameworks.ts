@@ -58,6 +58,12 @@ export const FRAMEWORKS: readonly Framework[] = [
     packages: ['workerd'],
     start: onWorkerd('workers'),
   },
+  {
+    name: 'Hono on Workers',
+    example: 'hono-workers',
+    packages: ['hono', 'workerd'],
+    start: onWorkerd('hono-workers'),
+  },
   { name: 'Deno', example: 'deno', packages: ['deno'], start: onDeno('deno') },
   { name: 'Bun', example: 'bun', packages: ['bun'], start: onBun('bun') },
   {
@@ -102,10 +108,6 @@ export const FRAMEWORKS: readonly Framework[] = [
     packages: ['@mastra/mcp'],
     start: onNode22('mastra'),
     clients: ['SDK 2, 2026-07-28'],
-    fails: {
-      'stock-jar':
-        'Mastra serves 2026-07-28 only, where a client that is not signed in has no session. Next: tell createValise who asks (principal).',
-    },
   },
 ];
 

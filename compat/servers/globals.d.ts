@@ -14,19 +14,7 @@ declare const Bun: {
   }): unknown;
 };
 
-/** What the example uses of Workers. */
-interface DurableObjectNamespace<T> {
-  getByName(name: string): T;
-}
 declare module 'cloudflare:workers' {
-  interface Storage {
-    get<T>(key: string): Promise<T | undefined>;
-    put<T>(key: string, value: T): Promise<void>;
-    delete(key: string): Promise<boolean>;
-    list<T>(options: { prefix: string; limit: number; startAfter?: string }): Promise<Map<string, T>>;
-  }
-  export class DurableObject {
-    protected readonly ctx: { readonly storage: Storage };
-  }
-  export const env: Record<string, unknown>;
+  /** The bindings of the example, which `wrangler types` would declare. */
+  export const env: { readonly STORE: import('mcp-valise/store/durable-object').DurableObjectBinding };
 }

@@ -2,6 +2,7 @@ import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { generateKey } from 'mcp-valise/seal';
+import { inject } from 'vitest';
 import { work } from './places.ts';
 import { freePort, runToEnd, type Started, start } from './start.ts';
 
@@ -33,20 +34,27 @@ export const onLambda = (example: string) => () =>
 /** A store that several processes share. */
 const sharedStore = (example: string) => ({ VALISE_STORE: `file:${work}${example}-store.json` });
 
+/** A store that is reached over HTTP, as on the edge. */
+const httpStore = () => ({ VALISE_STORE: inject('upstash') });
+
 /** Starts an example on Deno, whose program comes from npm. */
 export const onDeno = (example: string) => () =>
-  start(`${packages}@deno/${process.platform}-${process.arch}-glibc/deno`, [
-    ...[
-      'run',
-      '--allow-net',
-      '--allow-env',
-      '--allow-read',
-      '--allow-sys',
-      '--no-prompt',
-      '--node-modules-dir=manual',
+  start(
+    `${packages}@deno/${process.platform}-${process.arch}-glibc/deno`,
+    [
+      ...[
+        'run',
+        '--allow-net',
+        '--allow-env',
+        '--allow-read',
+        '--allow-sys',
+        '--no-prompt',
+        '--node-modules-dir=manual',
+      ],
+      `${example}.ts`,
     ],
-    `${example}.ts`,
-  ]);
+    { env: httpStore() },
+  );
 
 /** Bun's program comes from npm. If npm runs the install script of the package `bun`, that moves it into the package. */
 const bunProgram = (): string => {
@@ -55,7 +63,8 @@ const bunProgram = (): string => {
 };
 
 /** Starts an example on Bun. */
-export const onBun = (example: string) => () => start(bunProgram(), ['run', `${example}.ts`]);
+export const onBun = (example: string) => () =>
+  start(bunProgram(), ['run', `${example}.ts`], { env: httpStore() });
 
 /** Builds a Next.js app around the example as its route, without keys, as in CI; then starts it with keys. */
 export const onNext = (example: string) => async (): Promise<Started> => {
@@ -107,7 +116,7 @@ const NEXT_TYPES = {
 /** Bundles a Worker as wrangler does, with esbuild, and serves it with workerd, whose program comes from npm. */
 export const onWorkerd = (example: string) => async (): Promise<Started> => {
   const folder = `${work}${example}/`;
-  mkdirSync(folder, { recursive: true });
+  mkdirSync(`${folder}objects`, { recursive: true });
   await build({
     entryPoints: [`${work}examples/${example}.ts`],
     outfile: `${folder}worker.mjs`,
@@ -145,13 +154,14 @@ function workerdConfig(port: number): string {
     ],
     ${more}
   )`;
-  const own = `durableObjectNamespaces = [(className = "ValiseStore", uniqueKey = "valise")],
-    durableObjectStorage = (inMemory = void),`;
+  const own = `durableObjectNamespaces = [(className = "ValiseStoreObject", uniqueKey = "valise", enableSql = true)],
+    durableObjectStorage = (localDisk = "objects"),`;
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
-    (name = "first", worker = ${worker('"ValiseStore"', own)}),
-    (name = "second", worker = ${worker('(className = "ValiseStore", serviceName = "first")')}),
+    (name = "objects", disk = (path = "objects", writable = true)),
+    (name = "first", worker = ${worker('"ValiseStoreObject"', own)}),
+    (name = "second", worker = ${worker('(className = "ValiseStoreObject", serviceName = "first")')}),
     (name = "front", worker = (
       modules = [(name = "front.mjs", esModule = embed "front.mjs")],
       compatibilityDate = "2026-07-01",

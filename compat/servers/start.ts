@@ -34,7 +34,8 @@ export async function start(
   });
   const stop = () => end(child);
   const deadline = Date.now() + 60_000;
-  while (!(await listens(at))) {
+  // Somebody else may have taken the port in the meantime, so that it answers though the program has ended.
+  while (!(await listens(at)) || child.exitCode !== null) {
     if (child.exitCode !== null || Date.now() > deadline) {
       await stop();
       throw new Error(`${[command, ...args].join(' ')} does not listen. It said:\n${said}`);

@@ -5,8 +5,8 @@ export default defineConfig({
     include: ['*.test.ts'],
     globalSetup: ['./setup.ts'],
     execArgv: ['--disable-warning=ValiseWarning'],
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
     maxWorkers: 3,
   },
 });

@@ -1,4 +1,4 @@
-/** Cloudflare's Agents SDK: any instance goes on with a session, on any store that the platform reaches. */
+/** Cloudflare's Agents SDK: any instance continues a session, on any store that the platform reaches. */
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { WorkerTransport } from 'agents/mcp';
 import { eventStore, transportStorage } from 'mcp-valise/adapters';

@@ -7,7 +7,7 @@ export function openKeyv(store: Store, namespace: string): Keyv {
   return new Keyv({ store: keyvStorage(store), namespace });
 }
 
-/** Works for Keyv on Redis, and refuses maps and others that cannot compare and set. */
+/** Works for Keyv on Redis and PostgreSQL, and refuses maps and others that cannot compare and set. */
 export function storeOf(keyv: Keyv): Promise<Store> {
   return storeFrom(keyv);
 }

@@ -1,8 +1,15 @@
 import { createServer } from 'node:http';
 import { createTool } from '@mastra/core/tools';
 import { MCPServer } from '@mastra/mcp';
+import { createValise } from 'mcp-valise/server';
 import { z } from 'zod';
-import { valise } from './notes.ts';
+
+const valise = createValise({
+  name: 'notes',
+  store: process.env['VALISE_STORE'] ?? 'memory:',
+  // Valise does not see the `_meta` of Mastra's tools, so all of them take a handle.
+  handles: 'all',
+});
 
 const order = valise.flow(async (flow) => {
   const size = await flow.choose('size', 'Which size?', ['S', 'M', 'L']);

@@ -4,7 +4,14 @@ import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Ctx } from '@nestjs/microservices';
 import { type McpContext, McpController, McpStrategy, StreamableHttpTransport, Tool } from '@rekog/mcp-nest';
-import { valise } from './notes.ts';
+import { createValise } from 'mcp-valise/server';
+
+const valise = createValise({
+  name: 'notes',
+  store: process.env['VALISE_STORE'] ?? 'memory:',
+  // Valise does not see the `_meta` of these tools, so all of them take a handle.
+  handles: 'all',
+});
 
 const order = valise.flow(async (flow) => {
   const size = await flow.choose('size', 'Which size?', ['S', 'M', 'L']);

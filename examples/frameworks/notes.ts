@@ -1,6 +1,6 @@
 /** The server that the files beside this one serve, each in its framework: a jar entry and a question. */
 import { McpServer } from '@modelcontextprotocol/server';
-import { createValise } from 'mcp-valise/server';
+import { createValise, keepsState } from 'mcp-valise/server';
 
 export const valise = createValise({
   name: 'notes',
@@ -12,14 +12,16 @@ export const valise = createValise({
 interface Tools {
   registerTool(
     name: string,
-    config: { description: string },
+    config: { description: string; _meta?: Record<string, unknown> },
     handler: (extra: unknown) => Promise<{ content: { type: 'text'; text: string }[] }>,
   ): unknown;
 }
 
 /** Adds the tools to a server, of either major. */
 export function addTools(server: Tools): void {
-  server.registerTool('visit', { description: 'Counts visits.' }, async () => {
+  // Clients that carry nothing and have no session pass a handle on from call to call.
+  const _meta = { ...keepsState };
+  server.registerTool('visit', { description: 'Counts visits.', _meta }, async () => {
     const { server: kept } = valise.jar;
     const visits = Number(kept.get('visits') ?? 0) + 1;
     kept.set('visits', visits);

@@ -4,7 +4,7 @@ import type { ClientValise } from 'mcp-valise/client';
 export interface Setting {
   /** Where the MCP server is. */
   readonly url: string;
-  /** Undefined for the host as it comes, without Valise. */
+  /** The Valise of the host; undefined if the host is used without it. */
   readonly valise: ClientValise | undefined;
   /** Shows the sign-in page of a server that wants one, usually in a browser. */
   redirect(page: URL): unknown;
