@@ -23,6 +23,25 @@ export class CommandError extends Error {
   }
 }
 
+/** An error in the command line itself. It ends the command with exit code 2. */
+export class UsageError extends CommandError {
+  constructor(code: string, what: string, options: CommandErrorOptions = {}) {
+    super(code, what, options);
+    this.name = 'UsageError';
+  }
+}
+
+/** Runs a check of the library on a value from the command line, whose error is then one of the command line. */
+export function checkUsage<Value>(check: () => Value): Value {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof ValiseError)) throw error;
+    const { code, what, next } = error;
+    throw new UsageError(code, what, { cause: error, ...(next !== undefined && { next }) });
+  }
+}
+
 /** Whether an error is written for people: what happened and the next step. */
 export function isExplained(error: unknown): error is CommandError | ValiseError {
   return error instanceof CommandError || error instanceof ValiseError;

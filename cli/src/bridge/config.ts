@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { CliTarget } from '../connection/target.ts';
+import { followUpOptions } from '../options/follow-up.ts';
 import type { ConnectOptions } from '../options/options.ts';
-import { optionsAgain } from '../options/options-again.ts';
 
 /** Hosts whose configuration `--print-config` can write. */
 export const HOSTS = ['claude', 'codex', 'cursor', 'opencode', 'vscode', 'windsurf', 'zed'] as const;
@@ -94,7 +94,7 @@ export function nameOf(target: CliTarget): string {
 export function flagsOf({ store, header, session, sdk: _sdk, ...options }: BridgeOptions): string[] {
   return [
     ...(store === undefined ? [] : ['--store', storeFromAnywhere(store)]),
-    ...optionsAgain(options),
+    ...followUpOptions(options),
     ...(session === 'none' ? [] : ['--session', session]),
     ...Object.entries(header).flatMap(([name, value]) => ['--header', `${name}: ${value}`]),
   ];

@@ -1,11 +1,11 @@
 import type { CallToolResult, Progress } from '@modelcontextprotocol/client';
 import type { Command } from 'commander';
-import { type ClientSession, LEFT_OPEN, ValiseError } from 'mcp-valise/client';
+import { type ClientSession, LEFT_OPEN } from 'mcp-valise/client';
 import { isObject } from 'mcp-valise/internal';
 import { leftBy } from '../ask/handler.ts';
 import type { Connected } from '../connection/connect.ts';
 import { perform, TIMEOUT } from '../connection/perform.ts';
-import { CommandError } from '../errors.ts';
+import { UsageError } from '../errors.ts';
 import { answerOption, type ConnectOptions, connectOptions, traceOption } from '../options/options.ts';
 import { printResult, saveParts } from '../output/content.ts';
 import { EXIT, type SetExit } from '../output/exit.ts';
@@ -33,7 +33,7 @@ export function callCommand(program: Command, exit: SetExit): void {
   )
     .option(
       '--session <new|NAME|none>',
-      'session to call in: a new one that ends with the call, one of this name (made where there is none), or none',
+      'session to call in: a new one that ends with the call, one of this name (created if there is none), or none',
       'none',
     )
     .option(
@@ -70,7 +70,7 @@ async function call(target: string, name: string, args: string, options: CallOpt
       await endIfNew(session);
       if (!result.isError) return EXIT.ok;
       tellUnanswered(left);
-      if (!left) connected.tellUnkept();
+      if (!left) connected.warnIfUnkept();
       return EXIT.failed;
     },
     failed: () => endIfNew(session),
@@ -128,7 +128,7 @@ function callTool(
 
 function checkSession(name: string): void {
   if (name.trim() !== '') return;
-  throw new ValiseError('invalid-argument', '--session has an empty name.', {
+  throw new UsageError('invalid-argument', '--session has an empty name.', {
     next: 'Give it a name, or write new or none.',
   });
 }
@@ -144,13 +144,13 @@ export function parseArguments(text: string): Record<string, unknown> {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new CommandError('bad-arguments', `The arguments are not JSON: ${text}.`, {
+    throw new UsageError('bad-arguments', `The arguments are not JSON: ${text}.`, {
       next: `Write an object, e.g. '{"item":"book"}'.`,
       cause,
     });
   }
   if (isObject(value)) return value;
-  throw new CommandError('bad-arguments', 'The arguments are not a JSON object.', {
+  throw new UsageError('bad-arguments', 'The arguments are not a JSON object.', {
     next: `Write an object, e.g. '{"item":"book"}'.`,
   });
 }

@@ -12,8 +12,8 @@ import {
   portOf,
   wordsFor,
 } from '../examples/example-options.ts';
-import { startFront } from '../examples/front.ts';
-import { ownFolder } from '../examples/own-folder.ts';
+import { startLoadBalancer } from '../examples/load-balancer.ts';
+import { temporaryFolder } from '../examples/temporary-folder.ts';
 import { keyOptions, keysIfAny, keysText } from '../options/key-source.ts';
 import { killAskers, rotate } from '../options/rotation.ts';
 import { print, remark } from '../output/output.ts';
@@ -75,7 +75,7 @@ async function run(example: string, args: readonly string[], options: ClusterOpt
     if (instances === undefined) return;
     const rotation = rotate(instances, start, ({ name, pid }) => print(`${name}: killed, pid ${pid}`));
     const failed = ({ message }: Error): void => remark(`An instance could not be replaced: ${message}`);
-    const front = await startFront({
+    const front = await startLoadBalancer({
       targets: () => rotation.targets(),
       port: options.http,
       ...(options.killBetweenRounds && { observe: killAskers(isQuestion, rotation, failed) }),
@@ -95,7 +95,7 @@ async function sharedStore({
   store: given,
 }: ExampleOptions): Promise<{ readonly args: readonly string[]; remove(): Promise<void> }> {
   if (mode !== 'stored' || given !== undefined) return { args: [], remove: async () => {} };
-  const folder = await ownFolder('cluster');
+  const folder = await temporaryFolder('cluster');
   const store = `sqlite:${join(folder.path, 'state.db')}`;
   print(`store for all instances, until they end: ${store}`);
   return { args: ['--store', store], remove: () => folder.remove() };

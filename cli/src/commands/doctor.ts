@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { tellUnused } from '../connection/resolve.ts';
-import type { Finding } from '../doctor/check.ts';
 import { examine } from '../doctor/examine.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { type ConnectOptions, connectOptions } from '../options/options.ts';
 import { EXIT, type SetExit } from '../output/exit.ts';
 import { clean, colour, print, printJson } from '../output/output.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { ValiseError } from 'mcp-valise/client';
 import type { Example } from '../../../examples/serve.ts';
+import { UsageError } from '../errors.ts';
 import {
   commonOptions,
   type ExampleOptions,
@@ -22,7 +22,7 @@ const EXAMPLES: Readonly<
     () => import('../../../examples/notebook.ts'),
   ],
   'work-items': [
-    'a tool that asks in the middle, and goes on on any instance',
+    'a tool that asks in the middle, and continues on any instance',
     () => import('../../../examples/work-items.ts'),
   ],
   vault: [
@@ -84,7 +84,7 @@ function inOtherWords(next: string): string {
 
 function checkWay({ stdio, http }: ExampleOptions): void {
   if ((stdio === undefined) === (http === undefined))
-    throw new ValiseError('invalid-argument', 'An example is served in one of two ways.', {
+    throw new UsageError('invalid-argument', 'An example is served in one of two ways.', {
       next: 'Give either --stdio or --http PORT.',
     });
 }

@@ -6,9 +6,9 @@ import { parseTarget } from '../connection/target.ts';
 import { CommandError } from '../errors.ts';
 import type { KeyOptions } from '../options/key-source.ts';
 import { storeOption } from '../options/options.ts';
+import { identityOf } from '../output/client-events.ts';
 import { EXIT, type SetExit } from '../output/exit.ts';
 import { clean, print, printJson, printTable, remark, size, when } from '../output/output.ts';
-import { whoIs } from '../output/tell.ts';
 
 interface JarOptions extends KeyOptions {
   readonly store?: string;
@@ -69,7 +69,7 @@ Examples:
   storeOption(
     jar
       .command('import')
-      .description('take in what export has printed; what is kept already and is newer stays')
+      .description('import the output of export; newer entries that are already stored stay')
       .argument('<file>', 'the file'),
   )
     .option('--principal <id>', 'whose state it becomes')
@@ -165,7 +165,7 @@ function filterOf(server: string | undefined, { scope, key }: JarOptions): JarFi
 
 /** Returns the name under which state of a target is stored; a command is stored under its server identity. */
 function nameOf(target: string): string {
-  return whoIs(parseTarget(target)).name;
+  return identityOf(parseTarget(target)).name;
 }
 
 function nothing(server: string | undefined, { scope, key }: JarOptions): string {

@@ -71,8 +71,8 @@ Example:
     .addHelpText(
       'after',
       `
-For a store that was begun without keys, once; and in a rotation before --phase drop, so that nothing needs the old keys.
-End what uses the store without keys first: it could not read it any more, and what it still writes is not taken over.
+For a store that was created without keys, once; and in a rotation before --phase drop, so that nothing needs the old keys.
+First stop programs that use the store without keys: they can no longer read it, and their new entries are skipped.
 
 Examples:
   valise keys seal --key-file client.env

@@ -8,9 +8,9 @@ import { argumentsOf } from '../bridge/shapes.ts';
 import { type Connected, connectTo, openKept } from '../connection/connect.ts';
 import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../connection/target.ts';
 import { CommandError } from '../errors.ts';
-import { byId } from '../options/by-id.ts';
+import { followUpOptions } from '../options/follow-up.ts';
+import { byId } from '../options/id-prefix.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options/options.ts';
-import { optionsAgain } from '../options/options-again.ts';
 import { printResult } from '../output/content.ts';
 import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../output/exit.ts';
 import { print, printJson, printTable, shellWord, until, when } from '../output/output.ts';
@@ -34,9 +34,7 @@ export function pendingCommand(program: Command, exit: SetExit): void {
     connectOptions(
       pending
         .command('answer')
-        .description(
-          'answer what was asked, and go on with the call; without --answer, on a terminal, it asks',
-        )
+        .description('answer the question and continue the call; without --answer, on a terminal, it asks')
         .argument('<id>', 'which one: its id, or how its id begins')
         .argument('[target]', 'where the server is now, where that has changed'),
     ),
@@ -46,7 +44,7 @@ export function pendingCommand(program: Command, exit: SetExit): void {
   ofStore(
     pending
       .command('drop')
-      .description('forget a call; the server never hears of it again')
+      .description('forget a call; the server gets no answer')
       .argument('<id>', 'which one: its id, or how its id begins'),
   ).action(async (id: string, options: StoreOptions) => exit(await drop(id, options)));
 }
@@ -104,7 +102,7 @@ async function answer(wanted: string, given: string | undefined, options: Connec
   const round = byId(wanted, await rest(options));
   if (!round) {
     const { store, keyFile, principal } = options;
-    const again = optionsAgain({
+    const again = followUpOptions({
       ...(store && { store }),
       ...(keyFile && { keyFile }),
       ...(principal && { principal }),
@@ -132,7 +130,7 @@ async function answer(wanted: string, given: string | undefined, options: Connec
     throw new CommandError('not-answered', explain(error).replace(/\.?$/, '.'), {
       next: left
         ? `The call still waits: ${goOn(id, options, given)}`
-        : 'The call is over, and nothing waits any more. Make it again.',
+        : 'The call is over, and nothing is pending. Make it again.',
     });
   } finally {
     await connected.close();

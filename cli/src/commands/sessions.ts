@@ -4,7 +4,7 @@ import { type KeptSession, redactUrls } from 'mcp-valise/internal';
 import { connectTo, openKept } from '../connection/connect.ts';
 import { nameOfKept } from '../connection/target.ts';
 import { CommandError } from '../errors.ts';
-import { byId } from '../options/by-id.ts';
+import { byId } from '../options/id-prefix.ts';
 import { type ConnectOptions, connectOptions } from '../options/options.ts';
 import { clean, print, printJson, printTable, when } from '../output/output.ts';
 
@@ -36,7 +36,7 @@ export function sessionsCommand(program: Command): void {
   connectOptions(
     sessions
       .command('delete')
-      .description('end a session: at its server where a target is given, else only here')
+      .description('end a session: at its server if a target is given, otherwise only here')
       .argument('<session>', 'its label, its id, or how its id begins')
       .argument('[target]', "a URL, or 'stdio:COMMAND'"),
   ).action(remove);
@@ -85,7 +85,7 @@ async function listAt(target: string, options: ConnectOptions): Promise<void> {
           each.isListed ? 'yes' : 'no',
           expiry(each),
         ]),
-        'No sessions with this server are kept, and it lists none of yours.',
+        'No sessions with this server are kept, and it lists none for you.',
         { idColumn: 0 },
       );
     }
@@ -141,7 +141,7 @@ async function end(name: string, target: string, options: ConnectOptions): Promi
     const { id } = named(name, await sessions.list()) ?? { id: name };
     if (await sessions.delete(id)) return { id, outcome: 'deleted' };
     throw new CommandError('no-such-session', `The server does not know the session "${name}".`, {
-      next: 'Nothing of it is kept here any more. See what there is: valise sessions list TARGET',
+      next: 'It is no longer kept here. List the sessions: valise sessions list TARGET',
     });
   } finally {
     await connected.close();

@@ -1,6 +1,5 @@
 import { copyFileSync, readFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { ValiseError } from 'mcp-valise/client';
 import {
   copyEntries,
   fileOf,
@@ -10,6 +9,7 @@ import {
   privateFile,
   redactUrls,
 } from 'mcp-valise/internal';
+import { UsageError } from '../errors.ts';
 import { checkThere, isLasting, isThere } from '../options/options.ts';
 import { clean, print, printJson, remark } from '../output/output.ts';
 
@@ -33,7 +33,7 @@ export function storeCommand(program: Command): void {
     .addHelpText(
       'after',
       `
-End what uses the stores first. What is sealed stays sealed with the same keys, which are not needed here.
+First stop programs that use the stores. Sealed entries stay sealed with the same keys, which are not needed here.
 
 Example:
   valise store copy sqlite:~/.valise/state.db redis://127.0.0.1:6379`,
@@ -68,11 +68,11 @@ function checkUrls(from: string, to: string): void {
   checkThere(from);
   for (const url of [from, to])
     if (!isLasting(url))
-      throw new ValiseError('invalid-argument', 'A store in memory is empty, and ends with this command.', {
+      throw new UsageError('invalid-argument', 'A store in memory is empty, and ends with this command.', {
         next: 'Give stores that last.',
       });
   if (from === to || (fileOf(from) !== undefined && fileOf(from) === fileOf(to)))
-    throw new ValiseError('invalid-argument', `${redactUrls(from)} cannot be copied into itself.`, {
+    throw new UsageError('invalid-argument', `${redactUrls(from)} cannot be copied into itself.`, {
       next: 'Give two stores.',
     });
 }

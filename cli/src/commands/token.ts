@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
-import { ValiseError } from 'mcp-valise/client';
 import type { Json } from 'mcp-valise/internal';
 import { createSealer, inspectToken, SealError, type TokenDescription } from 'mcp-valise/seal';
-import { CommandError } from '../errors.ts';
+import { CommandError, UsageError } from '../errors.ts';
 import { type KeyOptions, keyOptions, keysIfAny, readKeys } from '../options/key-source.ts';
 import { EXIT, type SetExit } from '../output/exit.ts';
 import { clean, print, printJson, size, when } from '../output/output.ts';
@@ -22,7 +21,7 @@ export function tokenCommand(program: Command, exit: SetExit): void {
       .description('look at a sealed token')
       .argument('<token>', 'the token, as it travels'),
   )
-    .option('--reveal', 'also show the payload; needs the key, and the subject and binding where it has them')
+    .option('--reveal', 'also show the payload; needs the key, and the subject and binding if it has them')
     .option('--subject <text>', 'principal that the token belongs to')
     .option('--bind <json>', 'what the token is bound to')
     .option('--json', 'print as JSON on one line')
@@ -96,7 +95,7 @@ function readBind({ bind }: TokenOptions): Json | undefined {
   try {
     return bind === undefined ? undefined : (JSON.parse(bind) as Json);
   } catch {
-    throw new ValiseError('invalid-argument', `--bind is not JSON: ${bind}.`, {
+    throw new UsageError('invalid-argument', `--bind is not JSON: ${bind}.`, {
       next: `Write for example --bind '["tools/call"]'.`,
     });
   }

@@ -4,7 +4,7 @@ import { needPackages, SDK_PACKAGES } from '../connection/sdk.ts';
 import { tourConsole } from '../console/tour.ts';
 import { EXIT, type SetExit } from '../output/exit.ts';
 import { beClient } from '../tour/client-process.ts';
-import { STORIES, type TourOptions, tellTour } from '../tour/tell.ts';
+import { playTour, STORIES, type TourOptions } from '../tour/play.ts';
 
 /** `valise tour`: shows what Valise does in four stories with real processes. */
 export function tourCommand(program: Command, exit: SetExit): void {
@@ -47,7 +47,7 @@ Examples:
         needPackages('The tour', packagesFor(options));
         // Set in advance for a reader that closes the output early: it has not seen whether all claims held.
         process.exitCode = EXIT.failed;
-        exit((await tellTour(options)) ? EXIT.ok : EXIT.failed);
+        exit((await playTour(options)) ? EXIT.ok : EXIT.failed);
       }
     });
 }

@@ -1,11 +1,12 @@
-import { type ClientValise, type HttpOptions, openValise, ValiseError } from 'mcp-valise/client';
+import { type ClientValise, type HttpOptions, openValise } from 'mcp-valise/client';
 import { fileOf, StdioClientTransport, type TransportLike } from 'mcp-valise/internal';
 import { type AnswerSource, parseAnswers } from '../ask/answerer.ts';
 import { ELICITATION, setAnswerer } from '../ask/handler.ts';
+import { UsageError } from '../errors.ts';
 import { keysIfAny } from '../options/key-source.ts';
 import { type ConnectOptions, isThere, storeUrl } from '../options/options.ts';
+import { printEvents, printOverlong, warnIfUnkept } from '../output/client-events.ts';
 import { clean, handOn, remark } from '../output/output.ts';
-import { tellEvents, tellOverlong, tellUnkept } from '../output/tell.ts';
 import { openBrowser } from './browser.ts';
 import { otherEra } from './other-era.ts';
 import { PastedSignIn } from './paste.ts';
@@ -21,7 +22,7 @@ export interface Connected {
   readonly client: Awaited<ReturnType<typeof makeClient>>;
   readonly valise: ClientValise;
   /** Reports, after a failed call, that the server stores state with clients but none is kept for it here. */
-  tellUnkept(): void;
+  warnIfUnkept(): void;
   close(): Promise<void>;
 }
 
@@ -57,7 +58,7 @@ export async function connectTo(to: string | CliTarget, options: ConnectOptions)
     if (target.kind === 'stdio') ignore = beforeSignals(close);
     unasked = notAsked;
     const capabilities = client.getServerCapabilities();
-    return { client, valise, close, tellUnkept: () => tellUnkept(target, options, capabilities) };
+    return { client, valise, close, warnIfUnkept: () => warnIfUnkept(target, options, capabilities) };
   } catch (error) {
     await close().catch((late: unknown) => remark(String(late)));
     throw otherEra(error, options) ?? error;
@@ -118,7 +119,7 @@ export function wayTo(valise: ClientValise, target: CliTarget, options: ConnectO
   };
   if (target.kind === 'stdio') {
     const transport = new StdioClientTransport({ stderr: 'pipe', ...target.command });
-    transport.onerror = tellOverlong;
+    transport.onerror = printOverlong;
     relayStderr(transport, handOn);
     if (options.trace) traceTransport(transport);
     return { transport, wait };
@@ -171,7 +172,7 @@ export function openKept(options: KeptOptions): Promise<ClientValise> {
 export async function openFor(options: KeptOptions): Promise<ClientValise> {
   const { principal, allowLocal, insecurePlaintext, recordEvents } = options;
   if (principal === '')
-    throw new ValiseError('invalid-argument', '--principal has an empty name.', {
+    throw new UsageError('invalid-argument', '--principal has an empty name.', {
       next: 'Say whose state it is, or leave the option out.',
     });
   const keys = keysIfAny(options, 'VALISE_CLIENT_KEYS');
@@ -183,6 +184,6 @@ export async function openFor(options: KeptOptions): Promise<ClientValise> {
     recordEvents,
     keys,
   });
-  tellEvents(valise);
+  printEvents(valise);
   return valise;
 }

@@ -2,7 +2,7 @@ import { isAsking } from '../ask/handler.ts';
 import type { ConnectOptions } from '../options/options.ts';
 import { clean } from '../output/output.ts';
 import { pendingIn, tellPending } from '../output/pending.ts';
-import { inCommandWords } from '../output/session-words.ts';
+import { withCommandAdvice } from '../output/session-errors.ts';
 import { type Connected, connectTo } from './connect.ts';
 import { whileWaiting } from './waiting.ts';
 
@@ -37,7 +37,7 @@ export async function perform<Result>(
     // The request continues later.
     if (round) return tellPending(round, options, { why: error });
     await failed?.();
-    throw options.json ? error : inCommandWords(error, target);
+    throw options.json ? error : withCommandAdvice(error, target);
   } finally {
     await connected.close();
   }

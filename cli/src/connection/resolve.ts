@@ -1,10 +1,8 @@
-import http from 'node:http';
-import https from 'node:https';
 import { isIP, isIPv6, type LookupFunction } from 'node:net';
-import { Readable } from 'node:stream';
 import { domainToASCII } from 'node:url';
 import type { FetchLike } from 'mcp-valise/internal';
-import { CommandError } from '../errors.ts';
+import type { Agent } from 'undici';
+import { UsageError } from '../errors.ts';
 import { remark } from '../output/output.ts';
 
 /** One `--resolve HOST:PORT:ADDRESS[,ADDRESS][:PORT]`, as in curl; the host `*` matches any host. */
@@ -28,7 +26,7 @@ export function parseResolution(text: string): Resolution {
   const host = withoutDot(domainToASCII(name) || name.toLowerCase());
   const addresses = list.split(',');
   if (host === '' || !addresses.every(isAddress)) {
-    throw new CommandError('bad-resolve', `"${text}" is not HOST:PORT:ADDRESS[,ADDRESS][:PORT].`, {
+    throw new UsageError('bad-resolve', `"${text}" is not HOST:PORT:ADDRESS[,ADDRESS][:PORT].`, {
       next: 'Write for example shop.example.com:443:127.0.0.1:8080.',
     });
   }
@@ -64,7 +62,7 @@ function withoutDot(host: string): string {
 function portOf(digits: string, text: string): number {
   const port = Number(digits);
   if (port >= 1 && port <= 65_535) return port;
-  throw new CommandError('bad-resolve', `${digits} in "${text}" is not a port.`, {
+  throw new UsageError('bad-resolve', `${digits} in "${text}" is not a port.`, {
     next: 'Ports go from 1 to 65535.',
   });
 }
@@ -77,58 +75,50 @@ export function tellUnused(resolutions: readonly Resolution[]): void {
     remark(`valise: --resolve ${each.host}:${each.port} was not used: nothing went to that host and port.`);
 }
 
-/** Returns a `fetch` that connects to the given addresses for the given hosts, and is plain `fetch` for all others. */
+/** Returns a `fetch` that connects to the given addresses for the given hosts. All others are looked up as usual. */
 export function resolvingFetch(resolutions: readonly Resolution[]): FetchLike {
   if (resolutions.length === 0) return fetch;
-  return (input, init = {}) => {
-    const url = new URL(input);
-    const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-    const at = (host: string): Resolution | undefined =>
-      resolutions.find((each) => each.host === host && each.port === port);
-    // As in curl, `*` applies only if no entry names the host.
-    const found = at(withoutDot(url.hostname)) ?? at('*');
-    if (!found) return fetch(input, init);
-    used.add(found);
-    return fetchAt(url, init, found);
+  let agent: Agent | undefined;
+  return async (input, init) => {
+    const undici = await import('undici');
+    agent ??= agentFor(undici, resolutions);
+    const response = await undici.fetch(input, { ...init, dispatcher: agent } as Parameters<
+      typeof undici.fetch
+    >[1]);
+    return response as unknown as Response;
   };
 }
 
-/** Sends a request to `url`, with its own Host header and server name, over a connection to another address. */
-function fetchAt(url: URL, init: RequestInit, { addresses, toPort }: Resolution): Promise<Response> {
-  const { request } = url.protocol === 'https:' ? https : http;
-  const headers: Record<string, string> = { host: url.host };
-  new Headers(init.headers).forEach((value, name) => {
-    headers[name] = value;
-  });
-  return new Promise((resolve, reject) => {
-    const outgoing = request(
-      {
-        // Kept-alive connections are distinguished by this value. It is looked up only if it is more than one address.
-        host: addresses.join(),
-        lookup: givenAddresses(addresses),
-        port: toPort,
-        servername: withoutDot(url.hostname),
-        method: init.method ?? 'GET',
-        path: `${url.pathname}${url.search}`,
-        headers,
-        ...(init.signal && { signal: init.signal }),
-      },
-      (incoming) => {
-        const status = incoming.statusCode ?? 500;
-        const bodyless = status === 204 || status === 304 || init.method === 'HEAD';
-        const received = new Headers();
-        for (const [name, value] of Object.entries(incoming.headers)) {
-          for (const one of Array.isArray(value) ? value : [value ?? '']) received.append(name, one);
-        }
-        if (bodyless) incoming.resume();
-        const body = bodyless ? null : (Readable.toWeb(incoming) as ReadableStream<Uint8Array<ArrayBuffer>>);
-        resolve(new Response(body, { status, statusText: incoming.statusMessage ?? '', headers: received }));
-      },
-    );
-    outgoing.on('error', (cause) => reject(new TypeError('fetch failed', { cause })));
-    if (init.body instanceof URLSearchParams || typeof init.body === 'string')
-      outgoing.end(String(init.body));
-    else outgoing.end();
+/** A name that is never an address, so that it is looked up. Nothing is sent to it. */
+const LOOKED_UP = 'resolved.invalid';
+
+function agentFor(
+  { Agent, buildConnector }: Pick<typeof import('undici'), 'Agent' | 'buildConnector'>,
+  resolutions: readonly Resolution[],
+): Agent {
+  const asUsual = buildConnector({});
+  return new Agent({
+    // A question may stay open for hours before the server answers.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connect(options, callback) {
+      const { hostname, protocol, port } = options;
+      // An IPv6 address comes without its brackets.
+      const host = isIPv6(hostname) ? `[${hostname}]` : withoutDot(hostname);
+      const from = Number(port || (protocol === 'https:' ? 443 : 80));
+      const at = (name: string): Resolution | undefined =>
+        resolutions.find((each) => each.host === name && each.port === from);
+      // As in curl, `*` applies only if no entry names the host.
+      const found = at(host) ?? at('*');
+      if (!found) return asUsual(options, callback);
+      used.add(found);
+      const connect = buildConnector({ lookup: givenAddresses(found.addresses), autoSelectFamily: true });
+      // The Host header and the name in the certificate are those of the URL.
+      return connect(
+        { ...options, hostname: LOOKED_UP, port: String(found.toPort), servername: host },
+        callback,
+      );
+    },
   });
 }
 

@@ -1,7 +1,7 @@
 import { ValiseError } from 'mcp-valise/client';
 import { loadSdk } from 'mcp-valise/internal';
 import pkg from '../../package.json' with { type: 'json' };
-import { CommandError } from '../errors.ts';
+import { UsageError } from '../errors.ts';
 
 /** The client package and the server package of each SDK major. */
 export const SDK_PACKAGES = {
@@ -41,7 +41,7 @@ export async function makeClient({ sdk, era, capabilities = {} }: ClientSettings
     return new Client(info, { capabilities, versionNegotiation: { mode }, inputRequired });
   }
   if (era === 'modern') {
-    throw new CommandError('no-such-era', 'The v1 SDK speaks the protocol up to 2025-11-25 only.', {
+    throw new UsageError('no-such-era', 'The v1 SDK speaks the protocol up to 2025-11-25 only.', {
       next: USE_V2,
     });
   }

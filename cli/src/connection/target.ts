@@ -1,6 +1,6 @@
-import { type StdioCommand, ValiseError } from 'mcp-valise/client';
+import type { StdioCommand } from 'mcp-valise/client';
 import { redactUrls } from 'mcp-valise/internal';
-import { CommandError } from '../errors.ts';
+import { UsageError } from '../errors.ts';
 import { remark, shellWord } from '../output/output.ts';
 
 /** The TARGET of a command line: a URL, or `stdio:COMMAND`. */
@@ -19,7 +19,7 @@ export function nameOfTarget(target: CliTarget): string {
 export function parseUrl(text: string): URL {
   const target = parseTarget(text);
   if (target.kind === 'http') return target.url;
-  throw new CommandError('bad-target', 'Nothing is kept of connections with a command.', {
+  throw new UsageError('bad-target', 'Nothing is kept of connections with a command.', {
     next: 'Give an http(s) URL.',
   });
 }
@@ -29,7 +29,7 @@ export function parseTarget(text: string): CliTarget {
   if (text.startsWith('stdio:')) {
     const [command, ...args] = splitWords(text.slice('stdio:'.length));
     if (command === undefined) {
-      throw new CommandError('bad-target', 'stdio: names no command.', {
+      throw new UsageError('bad-target', 'stdio: names no command.', {
         next: "Write for example 'stdio:node server.js'.",
       });
     }
@@ -42,12 +42,12 @@ export function parseTarget(text: string): CliTarget {
     url = new URL('invalid:');
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new CommandError('bad-target', `"${redactUrls(text)}" is not a target.`, {
+    throw new UsageError('bad-target', `"${redactUrls(text)}" is not a target.`, {
       next: `Give an http(s) URL, or 'stdio:COMMAND ARGS'.${likely(text)}`,
     });
   }
   if (url.username !== '' || url.password !== '') {
-    throw new CommandError('bad-target', 'The URL says who asks, which others could read.', {
+    throw new UsageError('bad-target', 'The URL says who asks, which others could read.', {
       next: "Leave it out, and give a header: -H 'Authorization: …'.",
     });
   }
@@ -103,7 +103,7 @@ function splitWords(text: string): string[] {
       word = (word ?? '') + char;
     }
   }
-  if (quote) throw new CommandError('bad-target', `The quote ${quote} in "${text}" is not closed.`);
+  if (quote) throw new UsageError('bad-target', `The quote ${quote} in "${text}" is not closed.`);
   if (word !== undefined) words.push(word);
   return words;
 }
@@ -112,7 +112,7 @@ function splitWords(text: string): string[] {
 export function parseEnvName(text: string): string {
   // The error does not repeat the value, which may be a secret.
   if (/^[^=\s]+$/.test(text)) return text;
-  throw new ValiseError('invalid-argument', '--env takes the name of a variable, and no value.', {
+  throw new UsageError('invalid-argument', '--env takes the name of a variable, and no value.', {
     next: 'Set the variable where valise runs, and write for example --env API_TOKEN.',
   });
 }
@@ -127,7 +127,7 @@ export function withEnv(target: CliTarget, names: readonly string[]): CliTarget 
 function readEnv(name: string): string {
   const value = process.env[name];
   if (value !== undefined) return value;
-  throw new ValiseError('invalid-argument', `The variable ${name}, which --env names, is not set.`, {
+  throw new UsageError('invalid-argument', `The variable ${name}, which --env names, is not set.`, {
     next: 'Set it where valise runs, or leave the option out.',
   });
 }

@@ -1,6 +1,5 @@
-import { openAsItIs } from 'mcp-valise/internal';
+import { entriesUnder, isObject, openAsItIs } from 'mcp-valise/internal';
 import { inspectToken, type Keyring, SealError } from 'mcp-valise/seal';
-import type { Store } from 'mcp-valise/store';
 import { isSealed } from '../tour/carried.ts';
 
 /** A key, what it is for in a keyring, and how much it still seals. */
@@ -13,21 +12,15 @@ export interface KeyUse {
 
 /** How many entries of a store are read to count keys. */
 const MOST = 100_000;
+/** How deep in a record seals are looked for. A session record has its proof at the top, and values below. */
+const DEPTH = 4;
 
-/** Counts how many of these texts each key has sealed. */
+/** Counts how many of these values each key has sealed, whole or in part. */
 export function countKids(
   values: Iterable<unknown>,
   counts = new Map<string, number>(),
 ): Map<string, number> {
-  for (const value of values) {
-    if (!isSealed(value)) continue;
-    try {
-      const { kid } = inspectToken(value);
-      counts.set(kid, (counts.get(kid) ?? 0) + 1);
-    } catch (error) {
-      if (!(error instanceof SealError)) throw error;
-    }
-  }
+  for (const value of values) for (const kid of kidsIn(value)) counts.set(kid, (counts.get(kid) ?? 0) + 1);
   return counts;
 }
 
@@ -38,22 +31,28 @@ export async function kidsInStore(url: string): Promise<Map<string, number>> {
   const store = await openAsItIs(url);
   try {
     let seen = 0;
-    for (let cursor: string | undefined; ; ) {
-      const page = await store.list('', cursor === undefined ? {} : { cursor });
-      countKids(await valuesOf(store, page.keys), counts);
-      seen += page.keys.length;
-      cursor = page.cursor;
-      if (cursor === undefined || seen >= MOST) return counts;
+    for await (const [, { value }] of entriesUnder(store, '')) {
+      countKids([value], counts);
+      if (++seen >= MOST) break;
     }
+    return counts;
   } finally {
     await store.close();
   }
 }
 
-async function valuesOf(store: Store, keys: readonly string[]): Promise<unknown[]> {
-  const values: unknown[] = [];
-  for (const key of keys) values.push((await store.get(key).catch(() => undefined))?.value);
-  return values;
+/** Returns the ids of the keys that made the seals in a value. */
+function kidsIn(value: unknown, found = new Set<string>(), depth = DEPTH): Set<string> {
+  if (isSealed(value)) {
+    try {
+      found.add(inspectToken(value).kid);
+    } catch (error) {
+      // A text that only looks like a seal.
+      if (!(error instanceof SealError)) throw error;
+    }
+  } else if (depth > 0 && (isObject(value) || Array.isArray(value)))
+    for (const part of Object.values(value)) kidsIn(part, found, depth - 1);
+  return found;
 }
 
 /** Returns each key of a keyring, and each other one that still seals something. Without a keyring, phases are unknown. */

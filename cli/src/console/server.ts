@@ -11,7 +11,8 @@ import type { Input, Routes } from './routes.ts';
 
 /** Settings of {@link startConsole}. */
 export interface ConsoleSettings {
-  readonly routes: Routes;
+  /** Returns the routes as they are now. */
+  routes(): Routes;
   readonly feed: Feed;
   /** Whether routes that write may run. */
   readonly write: boolean;
@@ -60,7 +61,8 @@ export async function startConsole({ routes, feed, write, port }: ConsoleSetting
 
   const answer = async (asked: Asked, incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const name = `${asked.method} ${asked.path.slice('/api/'.length)}`;
-    const route = Object.hasOwn(routes, name) ? routes[name] : undefined;
+    const known = routes();
+    const route = Object.hasOwn(known, name) ? known[name] : undefined;
     if (!route) return sendJson(response, 404, { error: { code: 'no-such-route', message: 'Not found.' } });
     try {
       if (route.writes && !write) throw readOnly();
@@ -123,7 +125,7 @@ function askedIn({ method = 'GET', url = '/', headers }: IncomingMessage): Asked
 }
 
 /**
- * Sets the cookie with a page that goes on to the console by itself. A redirect would belong to whoever opened the link,
+ * Sets the cookie with a page that then opens the console by itself. A redirect would belong to whoever opened the link,
  * and a strict cookie would not be sent with it.
  */
 function enter(response: ServerResponse, cookie: string): void {

@@ -5,10 +5,10 @@ import { isObject } from 'mcp-valise/internal';
 import pkg from '../../package.json' with { type: 'json' };
 import type { Elicited } from '../ask/answerer.ts';
 import { SIGNALS } from '../connection/waiting.ts';
-import { ownFolder } from '../examples/own-folder.ts';
-import type { Show } from '../tour/show.ts';
-import { Stage } from '../tour/stage.ts';
-import { playStory, STORIES } from '../tour/tell.ts';
+import { temporaryFolder } from '../examples/temporary-folder.ts';
+import { playStory, STORIES } from '../tour/play.ts';
+import type { Presenter } from '../tour/presenter.ts';
+import { StoryRun } from '../tour/story.ts';
 import { formOf, readForm } from './client/form.ts';
 import { Feed } from './feed.ts';
 import { announce } from './open.ts';
@@ -33,11 +33,12 @@ export async function tourConsole(options: TourConsoleOptions): Promise<void> {
   const stop = new Promise<void>((resolve) => {
     for (const signal of SIGNALS) process.once(signal, () => resolve());
   });
-  const folder = await ownFolder('tour');
+  const folder = await temporaryFolder('tour');
   const feed = new Feed();
   const player = new StoryPlayer(feed, folder.path, options.store);
+  const routes = player.routes();
   try {
-    const running = await startConsole({ routes: player.routes(), feed, write: true, port: 0 });
+    const running = await startConsole({ routes: () => routes, feed, write: true, port: 0 });
     announce(running.url, options);
     await stop;
     await running.close();
@@ -53,7 +54,7 @@ class StoryPlayer {
   readonly #folder: string;
   readonly #store: string | undefined;
   readonly #played = new Map<string, { readonly made: number; readonly failed: number }>();
-  #stage: Stage | undefined;
+  #run: StoryRun | undefined;
   #story: string | undefined;
   #playing: Promise<void> = Promise.resolve();
   #open: Open | undefined;
@@ -76,8 +77,8 @@ class StoryPlayer {
         writes: true,
         run: async (input) => {
           const instance = this.#instances().find(({ name }) => name === input['name']);
-          if (!instance || !this.#stage) throw notThere();
-          await this.#stage.kill(instance, 'from the page');
+          if (!instance || !this.#run) throw notThere();
+          await this.#run.kill(instance, 'from the page');
           this.#feed.changed('tour');
           return { pid: instance.pid };
         },
@@ -85,7 +86,7 @@ class StoryPlayer {
       'POST tour/restart': {
         writes: true,
         run: async (input) => {
-          const instance = await this.#stage?.restart(text(input, 'name'));
+          const instance = await this.#run?.restart(text(input, 'name'));
           if (!instance) throw notThere();
           this.#feed.changed('tour');
           return { pid: instance.pid };
@@ -97,12 +98,12 @@ class StoryPlayer {
 
   async close(): Promise<void> {
     this.#open?.settle({ action: 'cancel' });
-    await this.#stage?.close();
+    await this.#run?.close();
     await this.#playing;
   }
 
-  #instances(): Stage['instances'] {
-    return this.#stage?.instances ?? [];
+  #instances(): StoryRun['instances'] {
+    return this.#run?.instances ?? [];
   }
 
   #shown(): object {
@@ -141,7 +142,7 @@ class StoryPlayer {
       stores.set(of, known);
       return known;
     };
-    const stage = new Stage({
+    const run = new StoryRun({
       show: this.#show(),
       interactive: false,
       ask: (params) => this.#ask(params),
@@ -150,9 +151,9 @@ class StoryPlayer {
       principal: `tour-${randomBytes(6).toString('hex')}`,
       changed: () => this.#feed.changed('tour'),
     });
-    this.#stage = stage;
-    this.#playing = playStory(story, stage).finally(() => {
-      this.#played.set(name, stage.claims);
+    this.#run = run;
+    this.#playing = playStory(story, run).finally(() => {
+      this.#played.set(name, run.claims);
       this.#story = undefined;
       this.#feed.changed('tour');
     });
@@ -187,7 +188,7 @@ class StoryPlayer {
     return {};
   }
 
-  #show(): Show {
+  #show(): Presenter {
     return {
       story: (_, title, about) => this.#feed.add({ kind: 'story', title, about }),
       lanes: () => this.#feed.changed('tour'),

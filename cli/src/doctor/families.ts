@@ -1,5 +1,5 @@
-import { type Finding, ok, warn } from './check.ts';
-import type { Seen } from './look.ts';
+import { type Finding, ok, warn } from './finding.ts';
+import type { Seen } from './probe.ts';
 
 /** Observations by era. */
 export type SeenByEra = Partial<Record<'legacy' | 'modern', Seen>>;

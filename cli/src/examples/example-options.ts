@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
-import { ValiseError } from 'mcp-valise/client';
 import { seconds } from 'mcp-valise/internal';
 import { installedSdk, needPackages, SDK_PACKAGES, type Sdk } from '../connection/sdk.ts';
+import { UsageError } from '../errors.ts';
 import type { KeyOptions } from '../options/key-source.ts';
 import { reading } from '../options/options.ts';
 
@@ -45,7 +45,7 @@ export function commonOptions(): Option[] {
   return [
     new Option('--sdk <major>', 'major of the official SDK')
       .choices(['v1', 'v2'])
-      .default(installedSdk('server'), 'v2, which speaks both eras, or v1 where only that is installed'),
+      .default(installedSdk('server'), 'v2, which speaks both eras, or v1 if only that is installed'),
     new Option('--store <url>', 'where state is kept for clients that carry none'),
     new Option('--stateless', 'over HTTP, no sessions of the transport'),
   ];
@@ -74,7 +74,7 @@ export function checkOwn(example: string, values: Readonly<Record<string, unknow
   const own = new Set(OWN_OPTIONS[example]?.().map(({ long }) => long));
   for (const option of Object.values(OWN_OPTIONS).flatMap((options) => options())) {
     if (values[option.attributeName()] === undefined || own.has(option.long)) continue;
-    throw new ValiseError('invalid-argument', `The example ${example} has no option ${option.long}.`, {
+    throw new UsageError('invalid-argument', `The example ${example} has no option ${option.long}.`, {
       next: `See: valise example ${example} --help`,
     });
   }

@@ -1,12 +1,12 @@
 import { statSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { ValiseError } from 'mcp-valise/client';
-import { fileOf } from 'mcp-valise/internal';
+import { checkStoreUrl, fileOf } from 'mcp-valise/internal';
 import { parseAnswers } from '../ask/answerer.ts';
 import { parseResolution, type Resolution, withResolution } from '../connection/resolve.ts';
 import { type EraChoice, installedSdk, type Sdk } from '../connection/sdk.ts';
 import { parseEnvName } from '../connection/target.ts';
-import { CommandError, isExplained } from '../errors.ts';
+import { checkUsage, isExplained, UsageError } from '../errors.ts';
 import { type KeyOptions, keyOptions } from './key-source.ts';
 
 /** Options of every command that connects to a server. */
@@ -56,7 +56,7 @@ export function storeOption(command: Command): Command {
 /** Adds the options of commands that use stored state without connecting. */
 export function keptOptions(command: Command): Command {
   return storeOption(command)
-    .option('--principal <id>', 'whose it is, where one store serves several users')
+    .option('--principal <id>', 'the user whose state it is, if one store serves several')
     .option('--insecure-plaintext', 'keep tokens in the store as plain text; a choice, never a fallback')
     .option('--json', 'print as JSON on one line');
 }
@@ -66,14 +66,14 @@ export function connectOptions(command: Command): Command {
   return keptOptions(command)
     .option(
       '--resolve <host:port:address[:port]>',
-      'go to ADDRESS (or several, parted by commas) for HOST:PORT (HOST * is any), as curl does; may be given several times',
+      'connect to ADDRESS (or several, separated by commas) for HOST:PORT (HOST * is any), like curl; may be repeated',
       reading<readonly Resolution[]>((text, before) => withResolution(before, parseResolution(text))),
       [],
     )
-    .option('--no-browser', 'print the page to sign in at, and read the address that it leads to from stdin')
+    .option('--no-browser', 'print the sign-in page, and read the address that it redirects to from stdin')
     .option(
       '--redirect-port <port>',
-      'port of 127.0.0.1 that a sign-in comes back to (default: a free one)',
+      'port on 127.0.0.1 that a sign-in redirects to (default: a free one)',
       reading<number | undefined>(parsePort),
     )
     .option(
@@ -82,7 +82,7 @@ export function connectOptions(command: Command): Command {
     )
     .option(
       '--allow-local',
-      'keep state also for localhost and addresses; for development: another program may take over such a name',
+      'also keep state for localhost and IP addresses; for development only, because another program may take over such a name',
     )
     .addOption(
       new Option('--era <era>', 'era of the protocol to speak')
@@ -92,18 +92,18 @@ export function connectOptions(command: Command): Command {
     .addOption(
       new Option('--sdk <major>', 'major of the official SDK to use')
         .choices(['v1', 'v2'])
-        .default(installedSdk('client'), 'v2, or v1 where only that is installed'),
+        .default(installedSdk('client'), 'v2, or v1 if only that is installed'),
     )
     .option(
       '-H, --header <name: value>',
-      'add an HTTP header; may be given several times',
+      'add an HTTP header; may be repeated',
       // Does not use `reading`, whose errors show the value, which may be a secret.
       (text: string, before: Readonly<Record<string, string>>) => ({ ...before, ...parseHeader(text) }),
       {},
     )
     .option(
       '--env <name>',
-      'hand this variable on to a server that is a command; may be given several times',
+      'pass this variable to a server that is a command; may be repeated',
       (text: string, before: readonly string[]) => [...before, parseEnvName(text)],
       [],
     );
@@ -112,7 +112,7 @@ export function connectOptions(command: Command): Command {
 function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (port >= 1 && port <= 65_535) return port;
-  throw new ValiseError('invalid-argument', `${JSON.stringify(text)} is not a port.`, {
+  throw new UsageError('invalid-argument', `${JSON.stringify(text)} is not a port.`, {
     next: 'Ports go from 1 to 65535.',
   });
 }
@@ -121,7 +121,7 @@ function parseHeader(text: string): Record<string, string> {
   const colon = text.indexOf(':');
   const name = text.slice(0, colon).trim();
   if (colon < 1 || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
-    throw new CommandError('bad-header', 'What was given with --header is not a header.', {
+    throw new UsageError('bad-header', 'The value of --header is not a header.', {
       next: "Write for example 'X-Tenant: acme'.",
     });
   }
@@ -130,7 +130,7 @@ function parseHeader(text: string): Record<string, string> {
     new Headers([[name, value]]);
   } catch {
     // The original error quotes the value.
-    throw new CommandError('bad-header', `The value of ${name} has characters that no header can carry.`, {
+    throw new UsageError('bad-header', `The value of ${name} has characters that no header can carry.`, {
       next: 'Write it in ASCII.',
     });
   }
@@ -141,7 +141,7 @@ function parseHeader(text: string): Record<string, string> {
 export function answerOption(command: Command): Command {
   return command.option(
     '--answer <field=value>',
-    'answer what the server asks, by field; may be given several times',
+    'answer a question of the server, by field; may be repeated',
     reading<readonly string[]>((text, before) => {
       parseAnswers([text]);
       return [...before, text];
@@ -152,7 +152,7 @@ export function answerOption(command: Command): Command {
 
 /** Adds `--trace`, for commands that exchange messages with a server. */
 export function traceOption(command: Command): Command {
-  return command.option('--trace', 'draw the messages on stderr as they come and go');
+  return command.option('--trace', 'print the messages to stderr as they are sent and received');
 }
 
 /** Whether the contents of a store are visible to other processes and outlive this one. */
@@ -160,9 +160,16 @@ export function isLasting(store: string | undefined): boolean {
   return !storeUrl(store).startsWith('memory:');
 }
 
-/** Returns the store's URL from the command line, the environment or the default. */
-export function storeUrl(store: string | undefined): string {
+/** Returns the store's URL from the command line, the environment or the default, unchecked. */
+export function givenStoreUrl(store: string | undefined): string {
   return store ?? process.env['VALISE_STORE'] ?? 'sqlite:~/.valise/state.db';
+}
+
+/** Returns the store's URL like {@link givenStoreUrl}. Throws if no store can have it. */
+export function storeUrl(store: string | undefined): string {
+  const url = givenStoreUrl(store);
+  checkUsage(() => checkStoreUrl(url));
+  return url;
 }
 
 /** Throws if a URL names a file that does not exist, so that a typo does not create another store. */
@@ -170,7 +177,7 @@ export function checkThere(url: string): void {
   const file = fileOf(url);
   if (file !== undefined && !isThere(file))
     throw new ValiseError('no-store', `There is no store in ${file}.`, {
-      next: 'Check its path. A store is made by whoever first keeps something in it.',
+      next: 'Check its path. The first program that keeps something in a store creates it.',
     });
 }
 

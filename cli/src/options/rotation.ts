@@ -1,4 +1,4 @@
-import type { Passing } from '../examples/front.ts';
+import type { Passing } from '../examples/load-balancer.ts';
 import type { Instance } from '../tour/processes.ts';
 
 /** A set of instances in which some start while others stop. */

@@ -1,5 +1,5 @@
 import { causesOf, isObject, redactUrls } from 'mcp-valise/internal';
-import { CommandError, isExplained } from '../errors.ts';
+import { CommandError, isExplained, UsageError } from '../errors.ts';
 import { clean } from './output.ts';
 import { connectionProblem } from './problems.ts';
 
@@ -18,22 +18,11 @@ export const EXIT = {
 /** Sets the exit code of the process. */
 export type SetExit = (code: number) => void;
 
-/** Codes of errors in the command line. */
-const USAGE = new Set<unknown>([
-  'bad-target',
-  'invalid-argument',
-  'store-invalid',
-  'bad-arguments',
-  'bad-resolve',
-  'bad-header',
-  'ambiguous-id',
-  'no-such-era',
-]);
-
 /** Returns the exit code for an error that ended a command. */
 export function exitCodeOf(error: unknown): number {
   const { code } = (error ?? {}) as { readonly code?: unknown };
-  return USAGE.has(code) ? EXIT.usage : EXIT.failed;
+  // Some drivers find mistakes in the store's URL only when they open it.
+  return error instanceof UsageError || code === 'store-invalid' ? EXIT.usage : EXIT.failed;
 }
 
 /** Returns one line for people: what happened and the next step. Contains no stack trace and no secrets from URLs. */

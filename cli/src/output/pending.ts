@@ -1,8 +1,8 @@
 import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from 'mcp-valise/client';
 import { type Era, isObject, redactUrls } from 'mcp-valise/internal';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
+import { followUpOptions } from '../options/follow-up.ts';
 import { type ConnectOptions, isLasting } from '../options/options.ts';
-import { optionsAgain } from '../options/options-again.ts';
 import { EXIT, whatOnly } from './exit.ts';
 import { clean, printJson, remark, shellWord, until } from './output.ts';
 
@@ -38,7 +38,7 @@ export function optionsFor<Options extends Pick<ConnectOptions, 'era'>>(
 
 /** Returns the command that continues a round, with the options of this command. */
 export function goOn(id: string, options: Partial<ConnectOptions>, target?: string): string {
-  const words = [id, ...(target === undefined ? [] : [redactUrls(target)]), ...optionsAgain(options)];
+  const words = [id, ...(target === undefined ? [] : [redactUrls(target)]), ...followUpOptions(options)];
   return ['valise pending answer', ...words.map(shellWord)].join(' ');
 }
 

@@ -2,7 +2,7 @@ import { isObject } from 'mcp-valise/internal';
 import type { Elicited } from '../ask/answerer.ts';
 import { isSealed } from './carried.ts';
 import type { Instance } from './processes.ts';
-import { type Seen, type Stage, type Story, textOf } from './stage.ts';
+import { type Seen, type Story, type StoryRun, textOf } from './story.ts';
 
 const BUG = 4522;
 /** The answers of the tour when nobody is at the terminal. */
@@ -16,48 +16,48 @@ export const bug: Story = {
   title: 'A bug resolved over two questions, on three instances',
   about:
     'The instances share their keys and nothing else. Each request goes to the next one; the one that asks first dies before the answer comes.',
-  async tell(stage) {
-    const instances = await stage.serve('work-items', 3, ['--stateless']);
-    const url = await stage.open(instances);
+  async tell(run) {
+    const instances = await run.serve('work-items', 3, ['--stateless']);
+    const url = await run.open(instances);
     const answers: Elicited[] = [];
     let dead: Instance | undefined;
     const answer = async (params: unknown): Promise<Elicited> => {
       if (!dead) {
-        dead = asked(stage).at(-1)?.instance;
-        if (dead) await stage.kill(dead, 'while its question is open');
+        dead = asked(run).at(-1)?.instance;
+        if (dead) await run.kill(dead, 'while its question is open');
       }
-      const given = await stage.answer(params, ANSWERS);
+      const given = await run.answer(params, ANSWERS);
       answers.push(given);
       return given;
     };
-    const { client } = await stage.client(url, { answer });
+    const { client } = await run.client(url, { answer });
     const result = await client.callTool(
       { name: 'update_work_item', arguments: { workItemId: BUG, fields: { 'System.State': 'Resolved' } } },
       { timeout: PATIENCE_MS },
     );
 
-    const contexts = asked(stage).map(({ message }) => requestState(message));
-    stage.claim(
+    const contexts = asked(run).map(({ message }) => requestState(message));
+    run.claim(
       `${dead?.name ?? 'the instance'}, which asked first, was dead when the answer came`,
       dead?.child.signalCode === 'SIGKILL',
     );
-    const after = stage.seen.filter(isRetry).map(({ instance }) => instance);
-    stage.claim(
-      `the call went on where it was, on ${listed([...new Set(after.map(({ name }) => name))])}`,
+    const after = run.seen.filter(isRetry).map(({ instance }) => instance);
+    run.claim(
+      `the call continued where it was, on ${listed([...new Set(after.map(({ name }) => name))])}`,
       after.length === answers.length && after.length > 0 && !after.some((each) => each === dead),
     );
-    stage.claim(
+    run.claim(
       'what was known so far travelled with the client, sealed',
       contexts.length > 0 && contexts.every(isSealed),
     );
-    claimResult(stage, answers, textOf(result));
+    claimResult(run, answers, textOf(result));
   },
 };
 
-function claimResult(stage: Stage, answers: readonly Elicited[], text: string): void {
+function claimResult(run: StoryRun, answers: readonly Elicited[], text: string): void {
   const accepted = answers.flatMap((answer) => (answer.action === 'accept' ? [answer.content] : []));
   if (accepted.length < answers.length) {
-    stage.claim(`without an answer nothing was resolved: ${text}`, !/ resolved as /.test(text));
+    run.claim(`without an answer nothing was resolved: ${text}`, !/ resolved as /.test(text));
     return;
   }
   const { resolution, duplicateOfId } = Object.assign({}, ...accepted) as Record<string, unknown>;
@@ -65,11 +65,11 @@ function claimResult(stage: Stage, answers: readonly Elicited[], text: string): 
     duplicateOfId === undefined
       ? `Bug #${BUG} resolved as ${resolution}. State set to Resolved.`
       : `Bug #${BUG} resolved as ${resolution} of Bug #${duplicateOfId}. State set to Resolved and duplicate link created.`;
-  stage.claim(`the result is what ${answers.length} answers say: ${text}`, text === expected);
+  run.claim(`the result is what ${answers.length} answers say: ${text}`, text === expected);
 }
 
 /** Returns the questions that were asked. */
-function asked({ seen }: Stage): Seen[] {
+function asked({ seen }: StoryRun): Seen[] {
   return seen.filter(({ from, message }) => from === 'server' && requestState(message) !== undefined);
 }
 

@@ -2,9 +2,9 @@ import { openValise } from 'mcp-valise/client';
 import { openStore } from 'mcp-valise/store';
 import { makeClient } from '../connection/sdk.ts';
 import { explain } from '../output/exit.ts';
-import { signInHeadless } from './headless.ts';
-import { textOf } from './stage.ts';
+import { signInHeadless } from './headless-sign-in.ts';
 import type { Step } from './step.ts';
+import { textOf } from './story.ts';
 import { type Ends, watchedFetch } from './watched-fetch.ts';
 
 /** The tasks of a client process. */

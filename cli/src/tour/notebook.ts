@@ -1,5 +1,5 @@
 import { isObject, NAMES, readSession } from 'mcp-valise/internal';
-import { type Seen, type Stage, type Story, textOf } from './stage.ts';
+import { type Seen, type Story, type StoryRun, textOf } from './story.ts';
 
 /** On a busy machine, two calls may not overlap; then another two are sent. */
 const MOST_PAIRS = 5;
@@ -10,16 +10,16 @@ export const notebook: Story = {
   title: 'A notebook session, shared by two calls in parallel',
   about:
     'Two instances share a store. Two calls write into the same notebook at the same time, one on each instance.',
-  async tell(stage) {
-    const store = stage.settings.store('server');
-    const instances = await stage.serve('notebook', 2, ['--stateless', '--mode', 'stored', '--store', store]);
-    const url = await stage.open(instances);
-    const { client, valise } = await stage.client(url);
+  async tell(run) {
+    const store = run.settings.store('server');
+    const instances = await run.serve('notebook', 2, ['--stateless', '--mode', 'stored', '--store', store]);
+    const url = await run.open(instances);
+    const { client, valise } = await run.client(url);
     const session = await valise.sessions(client).create();
     const append = (text: string) =>
       session.run(() => client.callTool({ name: 'notebook_append', arguments: { text } }));
     const sent: string[] = [];
-    while (sent.length < MOST_PAIRS * 2 && !together(stage)) {
+    while (sent.length < MOST_PAIRS * 2 && !together(run)) {
       const pair = [`note ${sent.length + 1}`, `note ${sent.length + 2}`];
       sent.push(...pair);
       await Promise.all(pair.map(append));
@@ -30,21 +30,21 @@ export const notebook: Story = {
       .catch((error: unknown) => error);
     await session.delete();
 
-    const pair = together(stage);
-    stage.claim(
+    const pair = together(run);
+    run.claim(
       `two calls were under way at the same time, on ${pair?.map(({ instance }) => instance.name).join(' and ') ?? 'no two instances'}`,
       pair !== undefined,
     );
-    stage.claim(
+    run.claim(
       `nothing was lost: the notebook has all ${sent.length} notes`,
       read.split('\n').sort().join() === sent.sort().join(),
     );
-    const ids = appends(stage, 'client').map(({ message }) => sessionIn(message));
-    stage.claim(
+    const ids = appends(run, 'client').map(({ message }) => sessionIn(message));
+    run.claim(
       'the session came along with each call, named in the message itself',
       ids.length === sent.length && ids.every((id) => id === session.id),
     );
-    stage.claim(
+    run.claim(
       'without the session, the notebook stays closed',
       isObject(outside) && outside['code'] === NAMES.modern.code.sessionRequired,
     );
@@ -52,15 +52,15 @@ export const notebook: Story = {
 };
 
 /** Returns two calls to different instances. The second is sent before the first is answered. */
-function together(stage: Stage): [Seen, Seen] | undefined {
-  const sent = appends(stage, 'client');
+function together(run: StoryRun): [Seen, Seen] | undefined {
+  const sent = appends(run, 'client');
   for (const first of sent) {
-    const answer = stage.seen.findIndex(
+    const answer = run.seen.findIndex(
       ({ from, exchange }) => from === 'server' && exchange === first.exchange,
     );
-    const start = stage.seen.indexOf(first);
+    const start = run.seen.indexOf(first);
     const second = sent.find((each) => {
-      const at = stage.seen.indexOf(each);
+      const at = run.seen.indexOf(each);
       return each.instance !== first.instance && at > start && at < answer;
     });
     if (second) return [first, second];
@@ -68,7 +68,7 @@ function together(stage: Stage): [Seen, Seen] | undefined {
   return undefined;
 }
 
-function appends({ seen }: Stage, from: Seen['from']): Seen[] {
+function appends({ seen }: StoryRun, from: Seen['from']): Seen[] {
   return seen.filter(({ from: sender, message }) => {
     const params = isObject(message) ? message['params'] : undefined;
     return sender === from && isObject(params) && params['name'] === 'notebook_append';

@@ -1,5 +1,5 @@
 import type { FetchLike } from 'mcp-valise/internal';
-import { messageReader } from '../examples/front.ts';
+import { messageReader } from '../examples/load-balancer.ts';
 import { type Carried, fingerprintOf } from './carried.ts';
 import { type Step, stepOf } from './step.ts';
 

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { type ApiError, post, useData } from '../api.ts';
 import { Fields, initialOf, type Typed } from '../form.tsx';
 import { Result } from '../result.tsx';
@@ -51,7 +51,8 @@ export function Calls({ meta }: { readonly meta: Meta }) {
     };
   }, [server]);
 
-  useEffect(() => {
+  // Before anybody can type into the new form.
+  useLayoutEffect(() => {
     setTyped(initialOf(chosen?.fields ?? []));
     setProblems({});
     setOutcome(undefined);

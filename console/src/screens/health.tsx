@@ -11,8 +11,8 @@ interface HealthData {
 
 const STATUS: Readonly<Record<Finding['status'], readonly [word: string, tone: Tone]>> = {
   ok: ['ok', 'good'],
-  warn: ['to consider', 'warn'],
-  fail: ['to put right', 'bad'],
+  warn: ['warning', 'warn'],
+  fail: ['problem', 'bad'],
 };
 
 const PHASES: Readonly<Record<KeyUse['phase'], readonly [word: string, tone: Tone]>> = {
@@ -46,7 +46,7 @@ export function Health({ meta }: { readonly meta: Meta }) {
   return (
     <Screen
       title="Health"
-      about={data ? `${bad} to put right, ${some} to consider.` : 'Examining…'}
+      about={data ? `${count(bad, 'problem')}, ${count(some, 'warning')}.` : 'Examining…'}
       actions={
         <button type="button" class="button" onClick={reload}>
           Examine again
@@ -136,10 +136,13 @@ export function Keys({
   title,
   about,
   keys,
+  unit = 'entry',
 }: {
   readonly title: string;
   readonly about: string;
   readonly keys: readonly KeyUse[];
+  /** What is counted. */
+  readonly unit?: 'entry' | 'seal';
 }) {
   return (
     <section class="card" aria-label={title}>
@@ -157,7 +160,7 @@ export function Keys({
               <th scope="col">Key</th>
               <th scope="col">Phase</th>
               <th scope="col" class="number">
-                Still seals
+                {unit === 'entry' ? 'Still seals' : 'Seen'}
               </th>
             </tr>
           </thead>
@@ -170,7 +173,9 @@ export function Keys({
                 <td>
                   <Badge tone={PHASES[phase][1]}>{PHASES[phase][0]}</Badge>
                 </td>
-                <td class="number">{count(entries, 'entry', 'entries')}</td>
+                <td class="number">
+                  {unit === 'entry' ? count(entries, 'entry', 'entries') : count(entries, 'seal')}
+                </td>
               </tr>
             ))}
           </tbody>

@@ -3,7 +3,7 @@ import { type ApiError, post, useData } from '../api.ts';
 import { count } from '../format.ts';
 import { type Column, Table } from '../table.tsx';
 import type { KeyUse, Meta } from '../types.ts';
-import { Act, Badge, Confirm, Empty, Problem, Screen, Text, Time } from '../ui.tsx';
+import { Act, Badge, Confirm, Empty, Meter, Problem, Screen, Text, Time } from '../ui.tsx';
 import { Keys } from './health.tsx';
 
 interface Row {
@@ -15,6 +15,14 @@ interface Row {
   readonly expires: number;
   readonly ended: string | null;
   readonly isStored: boolean;
+  readonly isStandIn: boolean;
+}
+
+interface Limits {
+  readonly maxPerPrincipal: number;
+  readonly maxAnonymous: number;
+  /** Whether these are the defaults, because no process has reported its own. */
+  readonly isDefault?: boolean;
 }
 
 interface FlowRow {
@@ -28,7 +36,8 @@ interface FlowRow {
   readonly effects?: readonly string[];
 }
 
-interface Rejection {
+/** How often something happened, with what it may mean. */
+interface Tally {
   readonly reason: string;
   readonly family: string;
   readonly total: number;
@@ -49,6 +58,7 @@ function Unseen({ words }: { readonly words: string | undefined }) {
 export function OperatorSessions({ meta }: { readonly meta: Meta }) {
   const { data, error, reload } = useData<{
     sessions: readonly Row[];
+    limits?: Limits;
     unseen?: string;
     canRevoke?: boolean;
   }>('operator/sessions', 'operator');
@@ -56,9 +66,10 @@ export function OperatorSessions({ meta }: { readonly meta: Meta }) {
   const [problem, setProblem] = useState<ApiError>();
   const sessions = data?.sessions ?? [];
   const living = sessions.filter(({ ended }) => ended === null);
-  const ofPrincipal = new Map<string, number>();
-  for (const { principal = 'anonymous' } of living)
-    ofPrincipal.set(principal, (ofPrincipal.get(principal) ?? 0) + 1);
+  const ofPrincipal = new Map<string | undefined, number>();
+  for (const { principal } of living) ofPrincipal.set(principal, (ofPrincipal.get(principal) ?? 0) + 1);
+  const anonymous = ofPrincipal.get(undefined) ?? 0;
+  const limits = data?.limits;
   const revoke = async ({ key }: Row): Promise<void> => {
     setAsked(undefined);
     setProblem(undefined);
@@ -68,31 +79,47 @@ export function OperatorSessions({ meta }: { readonly meta: Meta }) {
   const columns: readonly Column<Row>[] = [
     {
       name: 'Principal',
-      width: 'minmax(140px, 1fr)',
+      width: 'minmax(110px, 1fr)',
       cell: ({ principal }) =>
         principal === undefined ? <span class="quiet">anonymous</span> : <code>{principal}</code>,
     },
     {
-      name: 'Of the principal',
-      width: '120px',
-      isNumber: true,
-      cell: ({ principal = 'anonymous' }) => ofPrincipal.get(principal) ?? 0,
+      name: 'Against its limit',
+      width: '140px',
+      cell: ({ principal }) => {
+        const used = ofPrincipal.get(principal) ?? 0;
+        const most = principal === undefined ? limits?.maxAnonymous : limits?.maxPerPrincipal;
+        if (most === undefined) return used;
+        return (
+          <span class="jar-cell">
+            <Meter value={used} most={most} label={`${used} of ${most} sessions of this principal`} />
+            <span>
+              {used} of {most}
+            </span>
+          </span>
+        );
+      },
     },
-    { name: 'Session', width: '120px', cell: ({ id }) => <code>{id}</code> },
+    { name: 'Session', width: '100px', cell: ({ id }) => <code>{id}</code> },
     {
       name: 'Name',
       width: 'minmax(100px, 1fr)',
-      cell: ({ label }) => (label === undefined ? <span class="quiet">none</span> : <Text>{label}</Text>),
+      cell: ({ label, isStandIn }) =>
+        label !== undefined ? (
+          <Text>{label}</Text>
+        ) : (
+          <span class="quiet">{isStandIn ? 'of the transport' : 'none'}</span>
+        ),
     },
     {
       name: 'State',
       width: '100px',
       cell: ({ isStored }) => (isStored ? 'in the store' : 'with the client'),
     },
-    { name: 'Began', width: '120px', cell: ({ created }) => <Time at={created} /> },
+    { name: 'Began', width: '110px', cell: ({ created }) => <Time at={created} /> },
     {
       name: 'Expires',
-      width: '120px',
+      width: '100px',
       cell: ({ expires, ended }) => (ended === null ? <Time at={expires} /> : <Badge>{ended}</Badge>),
     },
     {
@@ -117,26 +144,32 @@ export function OperatorSessions({ meta }: { readonly meta: Meta }) {
       title="Sessions"
       about={
         data
-          ? `${count(living.length, 'session')} of ${count(ofPrincipal.size, 'principal')}, ${sessions.length - living.length} ended.`
+          ? `${count(living.length, 'session')} of ${count(ofPrincipal.size - (anonymous > 0 ? 1 : 0), 'principal')}, ${anonymous} anonymous, ${sessions.length - living.length} ended.`
           : 'Loading…'
       }
     >
       <Problem error={error ?? problem} />
       {asked && (
         <Confirm
-          words={`Revoke the session ${asked.label ?? asked.id}? Its client cannot go on with it, on any instance.`}
+          words={`Revoke the session ${asked.label ?? asked.id}? Its client cannot use it any longer, on any instance.`}
           yes="Revoke"
           onYes={() => void revoke(asked)}
           onNo={() => setAsked(undefined)}
         />
       )}
       <Unseen words={data?.unseen} />
+      {limits?.isDefault && sessions.length > 0 && (
+        <p class="note">
+          <Badge tone="info">Default limits</Badge> The server may have others. It reports them with the
+          option <code>recordEvents: true</code>.
+        </p>
+      )}
       {data && sessions.length === 0 ? (
         <Empty title="No sessions in this store">
           A server with the option sessions and this store keeps a record of each session here.
         </Empty>
       ) : (
-        <Table label="Sessions" columns={columns} rows={sessions} keyOf={({ key }) => key} minWidth={960} />
+        <Table label="Sessions" columns={columns} rows={sessions} keyOf={({ key }) => key} minWidth={940} />
       )}
     </Screen>
   );
@@ -189,16 +222,7 @@ export function OperatorFlows() {
     >
       <Problem error={error} />
       <Unseen words={data?.unseen} />
-      {data?.counts && (
-        <dl class="card facts">
-          {Object.entries(data.counts).map(([name, number]) => (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{number}</dd>
-            </div>
-          ))}
-        </dl>
-      )}
+      {data?.counts && <FlowCounts counts={data.counts} />}
       {data && flows.length === 0 ? (
         <Empty title="No flow is kept in this store">
           A tool that asks in the middle keeps its context here if its flows are stored. By default they
@@ -211,24 +235,74 @@ export function OperatorFlows() {
   );
 }
 
+/** What each count of flows is called. */
+const COUNTS: readonly (readonly [name: string, words: string])[] = [
+  ['asked', 'Questions asked'],
+  ['answered', 'Answers accepted'],
+  ['refused', 'Answers refused'],
+  ['notEchoed', 'Answers without their context'],
+  ['recalled', 'Of those, served from the store'],
+  ['same', 'Carried and stored context agree'],
+  ['different', 'They differ'],
+  ['missing', 'No longer in the store'],
+];
+
+/** Counts of all flows, also of those that only their clients carry. */
+function FlowCounts({ counts }: { readonly counts: Readonly<Record<string, number>> }) {
+  const open = Math.max(0, (counts['asked'] ?? 0) - (counts['answered'] ?? 0));
+  return (
+    <dl class="card facts" aria-label="Counts of flows">
+      <div>
+        <dt>Not answered so far</dt>
+        <dd>{open}</dd>
+      </div>
+      {COUNTS.map(([name, words]) => (
+        <div key={name}>
+          <dt>{words}</dt>
+          <dd>{counts[name] ?? 0}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
 /** What the server refused, and what that may mean. */
 export function OperatorRejections() {
-  const { data, error } = useData<{ rejections: readonly Rejection[]; unseen?: string }>(
+  const { data, error } = useData<{ rejections: readonly Tally[]; unseen?: string }>(
     'operator/rejections',
     'operator',
   );
-  const rejections = data?.rejections ?? [];
   return (
-    <Screen title="Rejections" about="What clients sent back and the server refused, over the last hour.">
+    <Screen title="Rejections" about="What clients sent and the server refused, over the last hour.">
       <Problem error={error} />
       <Unseen words={data?.unseen} />
-      {data && rejections.length === 0 && (
+      {data && data.unseen === undefined && data.rejections.length === 0 && (
         <Empty title="Nothing was refused">
           A seal that does not open, a value that does not fit, a limit that is reached: each appears here
           with its reason.
         </Empty>
       )}
-      {rejections.map(({ reason, family, total, minutes, means }) => {
+      <Tallies tallies={data?.rejections ?? []} />
+    </Screen>
+  );
+}
+
+/** A sentence in which names of options are between backticks. */
+function Marked({ words }: { readonly words: string }) {
+  return (
+    <>
+      {words
+        .split('`')
+        .map((part, at) => (at % 2 === 1 ? <code key={at}>{part}</code> : <Text key={at}>{part}</Text>))}
+    </>
+  );
+}
+
+/** Counts over the last hour, as bars by minute. */
+function Tallies({ tallies }: { readonly tallies: readonly Tally[] }) {
+  return (
+    <>
+      {tallies.map(({ reason, family, total, minutes, means }) => {
         const most = Math.max(1, ...minutes);
         return (
           <section class="card" key={`${family} ${reason}`} aria-label={`${family}: ${reason}`}>
@@ -239,7 +313,7 @@ export function OperatorRejections() {
               <Badge tone="warn">{count(total, 'time')}</Badge>
             </div>
             <p>
-              <Text>{means}</Text> <span class="quiet">({family})</span>
+              <Marked words={means} /> <span class="quiet">({family})</span>
             </p>
             <div class="bars" role="img" aria-label={`By minute, oldest first: ${minutes.join(', ')}`}>
               {minutes.map((number, at) => (
@@ -249,22 +323,35 @@ export function OperatorRejections() {
           </section>
         );
       })}
-    </Screen>
+    </>
   );
 }
 
-/** The keys and the speed of a server's store. */
+interface Process {
+  readonly id: string;
+  readonly process: string;
+  readonly since: number;
+  readonly listeners?: number;
+  readonly maxListeners?: number;
+  readonly store?: { readonly operations: number; readonly mean: number; readonly slowest: number };
+}
+
+interface StoreData {
+  readonly keys?: readonly KeyUse[];
+  readonly latency?: { readonly median: number; readonly slowest: number };
+  readonly traffic?: readonly KeyUse[];
+  readonly storeErrors?: readonly Tally[];
+  readonly processes?: readonly Process[];
+  readonly unseen?: string;
+}
+
+/** The store of a server: its speed, its errors, its listeners, and the keys that are still needed. */
 export function OperatorStore() {
-  const { data, error, reload } = useData<{
-    keys: readonly KeyUse[];
-    latency?: { readonly median: number; readonly slowest: number };
-    isTraffic?: boolean;
-    unseen?: string;
-  }>('operator/store', 'operator');
+  const { data, error, reload } = useData<StoreData>('operator/store', 'operator');
   return (
     <Screen
       title="Store and keys"
-      about="A key may be dropped once it seals nothing."
+      about="Drop an old key once it seals nothing in the store and clients send none of its seals."
       actions={
         <button type="button" class="button" onClick={reload}>
           Measure again
@@ -285,17 +372,79 @@ export function OperatorStore() {
           </div>
         </dl>
       )}
-      {data && (
+      {data?.processes && <Processes processes={data.processes} />}
+      {data?.storeErrors && data.storeErrors.length === 0 && (
+        <section class="card">
+          <p>
+            <Badge tone="good">no errors</Badge> The store has answered every operation.
+          </p>
+        </section>
+      )}
+      <Tallies tallies={data?.storeErrors ?? []} />
+      {data?.keys && (
         <Keys
-          title="Keys"
-          about={
-            data.isTraffic
-              ? 'How many seals that clients sent back each key has made, since the console was mounted.'
-              : 'How many records of this store each key has sealed. Their phase is known if VALISE_KEYS is set.'
-          }
+          title="Keys in the store"
+          about="How many records of this store each key has sealed. Their phase is known if VALISE_KEYS is set."
           keys={data.keys}
         />
       )}
+      {data?.traffic && (
+        <Keys
+          title="Keys in traffic"
+          about="How many seals of each key clients have sent back since the server started to count."
+          keys={data.traffic}
+          unit="seal"
+        />
+      )}
     </Screen>
+  );
+}
+
+/** The processes of the server that run now, with their listeners and how fast their store is. */
+function Processes({ processes }: { readonly processes: readonly Process[] }) {
+  return (
+    <section class="card" aria-label="Processes">
+      <h2>{count(processes.length, 'process', 'processes')}</h2>
+      {processes.length === 0 ? (
+        <p class="quiet">No process of this server has reported within the last minute.</p>
+      ) : (
+        <table class="plain-table">
+          <thead>
+            <tr>
+              <th scope="col">Process</th>
+              <th scope="col">Counts since</th>
+              <th scope="col" class="number">
+                Listeners
+              </th>
+              <th scope="col" class="number">
+                Store operations
+              </th>
+              <th scope="col" class="number">
+                Mean
+              </th>
+              <th scope="col" class="number">
+                Slowest
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {processes.map(({ id, process, since, listeners, maxListeners, store }) => (
+              <tr key={id}>
+                <td>
+                  <code>{process}</code>
+                </td>
+                <td>
+                  <Time at={since} />
+                </td>
+                <td class="number">{listeners === undefined ? '–' : `${listeners} of ${maxListeners}`}</td>
+                <td class="number">{store?.operations ?? '–'}</td>
+                <td class="number">{store ? `${store.mean.toFixed(2)} ms` : '–'}</td>
+                <td class="number">{store ? `${store.slowest.toFixed(1)} ms` : '–'}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
   );
 }

@@ -60,15 +60,54 @@ export function StateScreen({ meta, query }: { readonly meta: Meta; readonly que
     ...(node.server !== undefined && { server: node.server }),
     ...((node.kind === 'session' || node.kind === 'server') && { scope: node.kind }),
   };
-  const clear = (): void =>
-    setAsked({
-      words: `Delete ${count(entries.length, 'entry', 'entries')}${node.server === undefined ? ' of all servers' : ` of ${node.server}`}? The servers forget what they kept there.`,
-      yes: 'Delete',
-      run: async () => {
-        const { deleted } = await post<{ deleted: number }>('state/delete', target);
-        setTold(`${count(deleted, 'entry', 'entries')} deleted.`);
+  const sessions = sessionsOf(node, data, servers);
+  const here = servers?.filter(({ jarName, kind }) => jarName === node.server && kind === 'http') ?? [];
+  const signedIn = signIns?.filter(({ id }) => here.some((server) => server.id === id)) ?? [];
+  const clearEntries: Asked = {
+    words: `Delete ${count(entries.length, 'entry', 'entries')}${node.server === undefined ? ' of all servers' : ` of ${node.server}`}? The servers forget what they kept there.`,
+    yes: 'Delete',
+    run: async () => {
+      const chosen = filter === '' ? target : { entries: entries.map(nameOfEntry) };
+      const { deleted } = await post<{ deleted: number }>('state/delete', chosen);
+      setTold(`${count(deleted, 'entry', 'entries')} deleted.`);
+    },
+  };
+  /** What "Clear" does to each kind, if there is anything to clear. */
+  const clearing: Partial<Record<Node['kind'], Asked>> = {
+    ...(entries.length > 0 && { all: clearEntries, session: clearEntries, server: clearEntries }),
+    ...(sessions.length > 0 && {
+      sessions: {
+        words: `Forget ${count(sessions.length, 'session')}? The servers are not told.`,
+        yes: 'Forget',
+        run: async () => {
+          const ids = sessions.map(({ id }) => id);
+          const { forgotten } = await post<{ forgotten: number }>('sessions/forget', { ids });
+          setTold(`${count(forgotten, 'session')} forgotten.`);
+        },
       },
-    });
+    }),
+    ...(here.length > 0 && {
+      connection: {
+        words: `Forget the connection to ${node.server}? Its sessions, their state, its questions and the sign-in are deleted here. The server is not told.`,
+        yes: 'Forget',
+        run: async () => {
+          for (const { id } of here) await post('connections/forget', { id });
+          setTold('Forgotten.');
+        },
+      },
+    }),
+    ...(signedIn.length > 0 && {
+      'sign-in': {
+        words: `Sign out of ${node.server}? The tokens are revoked, and the sessions and their state here are deleted.`,
+        yes: 'Sign out',
+        run: async () => {
+          for (const { id } of signedIn) await post('sign-ins/sign-out', { id });
+          setTold('Signed out.');
+        },
+      },
+    }),
+  };
+  const clear = clearing[node.kind];
   const save = () =>
     run(async () => {
       const exported = await get(`state/export?${new URLSearchParams(target)}`);
@@ -115,7 +154,12 @@ export function StateScreen({ meta, query }: { readonly meta: Meta; readonly que
               onChange={({ currentTarget }) => load(currentTarget)}
             />
           </label>
-          <Act write={meta.write} tone="danger" onClick={clear} disabled={!isTable || entries.length === 0}>
+          <Act
+            write={meta.write}
+            tone="danger"
+            onClick={() => setAsked(clear)}
+            disabled={clear === undefined}
+          >
             Clear…
           </Act>
         </>
@@ -187,11 +231,11 @@ export function StateScreen({ meta, query }: { readonly meta: Meta; readonly que
                     key={selected}
                     entry={selectedEntry}
                     write={meta.write}
-                    onDelete={({ server, scope, key }) =>
+                    onDelete={(entry) =>
                       setAsked({
-                        words: `Delete "${key}" of ${server}?`,
+                        words: `Delete "${entry.key}" of ${entry.server}${isAlone(entry, data?.entries) ? '' : ', in all its sessions and accounts'}?`,
                         yes: 'Delete',
-                        run: () => post('state/delete', { server, scope, key }),
+                        run: () => post('state/delete', nameOfEntry(entry)),
                       })
                     }
                     onClose={() => setSelected(undefined)}
@@ -199,19 +243,11 @@ export function StateScreen({ meta, query }: { readonly meta: Meta; readonly que
                 )}
               </>
             )}
-            {node.kind === 'sessions' && (
-              <Sessions node={node} servers={servers} data={data} meta={meta} ask={setAsked} />
-            )}
+            {node.kind === 'sessions' && <Sessions sessions={sessions} meta={meta} ask={setAsked} />}
             {node.kind === 'connection' && (
               <Facts value={servers?.filter(({ jarName }) => jarName === node.server)} />
             )}
-            {node.kind === 'sign-in' && (
-              <Facts
-                value={signIns?.filter(({ id }) =>
-                  servers?.some((server) => server.jarName === node.server && server.id === id),
-                )}
-              />
-            )}
+            {node.kind === 'sign-in' && <Facts value={signedIn} />}
             {node.kind === 'refused' && <Refusals refusals={refusals ?? []} server={node.server} />}
           </div>
         </div>
@@ -258,23 +294,36 @@ function columnsFor(withServer: boolean): readonly Column<Entry>[] {
   ];
 }
 
+/** Entries are deleted by server, scope and key, in every session and account. */
+function nameOfEntry({ server, scope, key }: Entry): object {
+  return { server, scope, key };
+}
+
+/** Whether no other session or account has an entry of this name. */
+function isAlone(entry: Entry, entries: readonly Entry[] = []): boolean {
+  const isSame = ({ server, scope, key }: Entry): boolean =>
+    server === entry.server && scope === entry.scope && key === entry.key;
+  return entries.filter(isSame).length <= 1;
+}
+
+function sessionsOf(
+  { server }: Node,
+  data: State | undefined,
+  servers: readonly Server[] | undefined,
+): readonly KeptSession[] {
+  const targets = servers?.filter(({ jarName }) => jarName === server).map(({ id }) => id);
+  return (data?.sessions ?? []).filter(({ target }) => server === undefined || targets?.includes(target));
+}
+
 function Sessions({
-  node,
-  data,
-  servers,
+  sessions,
   meta,
   ask,
 }: {
-  readonly node: Node;
-  readonly data: State | undefined;
-  readonly servers: readonly Server[] | undefined;
+  readonly sessions: readonly KeptSession[];
   readonly meta: Meta;
   readonly ask: (asked: Asked) => void;
 }) {
-  const targets = servers?.filter(({ jarName }) => jarName === node.server).map(({ id }) => id);
-  const sessions = (data?.sessions ?? []).filter(
-    ({ target }) => node.server === undefined || targets?.includes(target),
-  );
   const columns: readonly Column<KeptSession>[] = [
     {
       name: 'Name',
@@ -302,7 +351,7 @@ function Sessions({
             ask({
               words: `Forget the session ${label ?? id}? The server is not told.`,
               yes: 'Forget',
-              run: () => post('sessions/forget', { id }),
+              run: () => post('sessions/forget', { ids: [id] }),
             })
           }
         >
@@ -351,10 +400,18 @@ function Refusals({
 }) {
   const own = refusals.filter(({ lane }) => server === undefined || lane === server);
   const columns: readonly Column<Moment>[] = [
-    { name: 'When', width: '120px', cell: ({ at }) => <Time at={at} /> },
+    { name: 'When', width: '100px', cell: ({ at }) => <Time at={at} /> },
     { name: 'Kind', width: '90px', cell: ({ name }) => <Badge tone="warn">{name}</Badge> },
     { name: 'Server', width: 'minmax(120px, 1fr)', cell: ({ lane }) => <Text>{lane ?? ''}</Text> },
-    { name: 'Why', width: 'minmax(240px, 3fr)', cell: ({ what }) => <Text>{what ?? ''}</Text> },
+    {
+      name: 'Why',
+      width: 'minmax(300px, 4fr)',
+      cell: ({ what = '' }) => (
+        <span class="wraps">
+          <Text>{what.replace(/^(refused|evicted) /, '')}</Text>
+        </span>
+      ),
+    },
   ];
   if (own.length === 0)
     return (

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { type ApiError, post, useData } from '../api.ts';
 import { Fields, initialOf, type Typed } from '../form.tsx';
 import { count } from '../format.ts';
@@ -35,7 +35,7 @@ export function Tour() {
   return (
     <Screen
       title="Tour"
-      about="Four stories with real processes. Kill one in the middle, and see how the story goes on."
+      about="Four stories with real processes. Kill one in the middle, and see how the story continues."
     >
       <Problem error={error ?? problem} />
       <ul class="stories">
@@ -113,7 +113,8 @@ function Asked({
 }) {
   const [typed, setTyped] = useState<Typed>({});
   const [problems, setProblems] = useState<Readonly<Record<string, string>>>({});
-  useEffect(() => {
+  // Before anybody can type into the new form.
+  useLayoutEffect(() => {
     setTyped(initialOf(question.fields));
     setProblems({});
   }, [question.message]);

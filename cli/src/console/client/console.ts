@@ -47,7 +47,7 @@ export async function openClientConsole({
   const valise = await (write ? openFor : openKept)(options);
   const links = new Links(valise, options, feed);
   const { principal } = options;
-  tellEvents(valise, feed);
+  printEvents(valise, feed);
   const watching = watchStore(valise, feed);
   return {
     routes: {
@@ -83,7 +83,7 @@ export async function openClientConsole({
 }
 
 /** Puts the events of this process on the timeline. */
-function tellEvents(valise: ClientValise, feed: Feed): void {
+function printEvents(valise: ClientValise, feed: Feed): void {
   for (const name of EVENT_NAMES)
     valise.on(name, (event) => {
       feed.add({ kind: 'event', name, ...wordsOf(name, event) });

@@ -1,8 +1,14 @@
 import type { ClientValise } from 'mcp-valise/client';
 import { openAsItIs, redactUrls } from 'mcp-valise/internal';
-import { type Finding, fail, ok, whatAndFix } from '../../doctor/check.ts';
 import { examine } from '../../doctor/examine.ts';
-import { checkKeychain, checkKeys, checkNode, checkPermissions, checkSdk } from '../../doctor/here.ts';
+import { type Finding, fail, ok, whatAndFix } from '../../doctor/finding.ts';
+import {
+  checkKeychain,
+  checkKeys,
+  checkNode,
+  checkPermissions,
+  checkSdk,
+} from '../../doctor/local-checks.ts';
 import { keysIfAny } from '../../options/key-source.ts';
 import { type ConnectOptions, storeUrl } from '../../options/options.ts';
 import { countKids, keyUses, kidsInStore } from '../keys.ts';
@@ -33,7 +39,7 @@ export function healthRoutes(valise: ClientValise, { options, given, write }: He
         const id = optionalText(input, 'server') ?? '';
         const servers = serversIn(await readKept(valise), given, undefined);
         const target = targetFor(id, servers);
-        const { checkTarget } = await import('../../doctor/target.ts');
+        const { checkTarget } = await import('../../doctor/server-checks.ts');
         return { findings: await checkTarget(target, options) };
       },
     },

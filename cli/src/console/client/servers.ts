@@ -2,7 +2,7 @@ import type { ClientValise, ConnectionInfo, JarEntry, PendingRound } from 'mcp-v
 import { ValiseError } from 'mcp-valise/client';
 import type { KeptSession } from 'mcp-valise/internal';
 import { type CliTarget, nameOfKept, parseKept } from '../../connection/target.ts';
-import { whoIs } from '../../output/tell.ts';
+import { identityOf } from '../../output/client-events.ts';
 
 /** Everything that the store keeps for one principal. */
 export interface Kept {
@@ -52,10 +52,15 @@ export function serversIn(kept: Kept, given: readonly string[], principal: strin
     ...kept.sessions.map(({ target }) => target),
     ...kept.rounds.map(({ server }) => server).filter((server) => server !== 'unknown:'),
   ]);
-  const rows = [...targets].map((target) => rowOf(target, kept, principal));
+  const jars = new Map<string, JarEntry[]>();
+  for (const entry of kept.entries) {
+    const own = jars.get(entry.server);
+    if (own) own.push(entry);
+    else jars.set(entry.server, [entry]);
+  }
+  const rows = [...targets].map((target) => rowOf(target, kept, jars, principal));
   const covered = new Set(rows.map(({ jarName }) => jarName));
-  for (const name of new Set(kept.entries.map(({ server }) => server)))
-    if (!covered.has(name)) rows.push(rowOfJar(name, kept, principal));
+  for (const [name, own] of jars) if (!covered.has(name)) rows.push(rowOfJar(name, own, principal));
   return rows.sort((one, other) => (other.lastSeen ?? 0) - (one.lastSeen ?? 0));
 }
 
@@ -68,13 +73,18 @@ export function targetFor(id: string, servers: readonly ServerRow[]): CliTarget 
   });
 }
 
-function rowOf(target: string, kept: Kept, principal: string | undefined): ServerRow {
+function rowOf(
+  target: string,
+  kept: Kept,
+  jars: ReadonlyMap<string, readonly JarEntry[]>,
+  principal: string | undefined,
+): ServerRow {
   const parsed = parseKept(target);
-  const jarName = whoIs(parsed, true).name;
+  const jarName = identityOf(parsed, true).name;
   const connection = kept.connections.find((each) => each.target === target);
   const sessions = kept.sessions.filter((each) => each.target === target);
   const rounds = kept.rounds.filter(({ server }) => server === target);
-  const own = kept.entries.filter(({ server }) => server === jarName);
+  const own = jars.get(jarName) ?? [];
   return {
     id: target,
     name: connection?.server?.name ?? jarName,
@@ -99,8 +109,7 @@ function rowOf(target: string, kept: Kept, principal: string | undefined): Serve
   };
 }
 
-function rowOfJar(name: string, { entries }: Kept, principal: string | undefined): ServerRow {
-  const own = entries.filter(({ server }) => server === name);
+function rowOfJar(name: string, own: readonly JarEntry[], principal: string | undefined): ServerRow {
   return {
     id: `jar:${name}`,
     name,

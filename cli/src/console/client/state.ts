@@ -1,5 +1,6 @@
 import type { ClientValise, JarEntry, JarFilter } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
+import { isObject } from 'mcp-valise/internal';
 import { createSealer, inspectToken, type Keyring, parseKeys, SealError } from 'mcp-valise/seal';
 import { isSealed } from '../../tour/carried.ts';
 import type { Feed } from '../feed.ts';
@@ -46,7 +47,12 @@ export function stateRoutes(valise: ClientValise, feed: Feed): Routes {
     'POST state/delete': {
       writes: true,
       async run(input) {
-        const deleted = await valise.jar.clear(filterOf(input));
+        // The page names the entries if it shows only some of them.
+        const filters = Array.isArray(input['entries'])
+          ? input['entries'].filter(isObject).map(filterOf)
+          : [filterOf(input)];
+        let deleted = 0;
+        for (const filter of filters) deleted += await valise.jar.clear(filter);
         changed();
         return { deleted };
       },
@@ -54,10 +60,19 @@ export function stateRoutes(valise: ClientValise, feed: Feed): Routes {
     'POST sessions/forget': {
       writes: true,
       async run(input) {
-        const wanted = text(input, 'id');
-        const session = (await valise.sessions.kept()).find(({ id }) => idOf(id) === wanted);
-        const forgotten = session !== undefined && (await valise.sessions.forget(session.id));
+        const wanted = Array.isArray(input['ids']) ? input['ids'] : [];
+        const sessions = (await valise.sessions.kept()).filter(({ id }) => wanted.includes(idOf(id)));
+        let forgotten = 0;
+        for (const { id } of sessions) if (await valise.sessions.forget(id)) forgotten++;
         changed();
+        return { forgotten };
+      },
+    },
+    'POST connections/forget': {
+      writes: true,
+      async run(input) {
+        const forgotten = await valise.connections.forget(text(input, 'id'));
+        feed.changed('state', 'servers', 'sign-ins', 'questions');
         return { forgotten };
       },
     },

@@ -16,7 +16,8 @@ const PAUSE = 1000;
 /** Looks at the store while a page is open, and tells the feed what other processes have changed and recorded. */
 export function watchStore(valise: ClientValise, feed: Feed): Watching {
   let before: string | undefined;
-  let last = 0;
+  /** The recorded events that the feed has. */
+  let told: ReadonlySet<string> = new Set();
   let sees = false;
   let closed = false;
   let timer: NodeJS.Timeout | undefined;
@@ -29,10 +30,15 @@ export function watchStore(valise: ClientValise, feed: Feed): Watching {
       sees = true;
       feed.changed('meta');
     }
-    for (const event of others.filter(({ at }) => at.getTime() > last)) add(feed, event);
-    last = others.at(-1)?.at.getTime() ?? last;
+    const known = told;
+    const news = others.filter((event) => !known.has(JSON.stringify(event)));
+    told = new Set(others.map((event) => JSON.stringify(event)));
+    for (const event of news) add(feed, event);
+    // A process records its events a moment after it has changed the store.
+    if (news.length > 0) feed.changed('state');
     const now = await printOf(valise);
-    if (before !== undefined && now !== before) feed.changed('servers', 'state', 'questions', 'sign-ins');
+    // The first look counts as a change: something may have happened since the page loaded.
+    if (now !== before) feed.changed('servers', 'state', 'questions', 'sign-ins');
     before = now;
   };
 
@@ -77,6 +83,12 @@ async function printOf(valise: ClientValise): Promise<string> {
     sessions.length,
     sessions[0]?.usedAt,
     rounds.map(({ id, since }) => [id, since]),
-    connections.map(({ target, session, tokenExpiresAt }) => [target, session, tokenExpiresAt]),
+    connections.map(({ target, session, tokenExpiresAt, refreshedBy, savedAt }) => [
+      target,
+      session,
+      tokenExpiresAt,
+      refreshedBy,
+      savedAt,
+    ]),
   ]);
 }

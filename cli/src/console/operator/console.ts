@@ -1,10 +1,17 @@
-import { isObject, redactUrls } from 'mcp-valise/internal';
-import { createSealer, inspectToken, type Keyring } from 'mcp-valise/seal';
+import {
+  flowSeal,
+  readReports,
+  redactUrls,
+  sessionAt,
+  storedFlows,
+  storedSessions,
+  summarize,
+} from 'mcp-valise/internal';
+import { createSealer, type Keyring } from 'mcp-valise/seal';
 import { createValise, ValiseError } from 'mcp-valise/server';
 import { openStore, type Store } from 'mcp-valise/store';
 import pkg from '../../../package.json' with { type: 'json' };
 import { keysIfAny } from '../../options/key-source.ts';
-import { isSealed } from '../../tour/carried.ts';
 import type { OpenedConsole } from '../client/console.ts';
 import type { Feed } from '../feed.ts';
 import { keyUses, kidsInStore } from '../keys.ts';
@@ -19,13 +26,16 @@ export interface ServerConsoleSettings {
   readonly feed: Feed;
 }
 
-/** How many records of each kind are read. */
-const MOST = 10_000;
 /** How many reads tell how fast the store is. */
 const PROBES = 20;
+/** The shortest pause between two looks at the store while a page is open, in milliseconds. */
+const PAUSE = 3000;
 
-const NOT_LISTED =
-  'This store does not list the records of sessions and flows (Redis keeps them unlisted). Mount valise.console() in the server to see its counts.';
+/** The limits that a server has by default. */
+const DEFAULT_LIMITS = { maxPerPrincipal: 100, maxAnonymous: 10_000, isDefault: true };
+
+const NOT_RECORDED =
+  'No process of this server records what it sees. Rejections, keys in traffic, errors of the store and listeners appear here if the server has the option recordEvents: true, or under valise.console() in the server itself.';
 
 /** Opens the store of a server for its operator. It reads records as they are, and opens them only with the server's keys. */
 export async function openServerConsole({
@@ -36,27 +46,31 @@ export async function openServerConsole({
 }: ServerConsoleSettings): Promise<OpenedConsole> {
   const store = await openStore(url);
   const keys = keysIfAny({}, 'VALISE_KEYS');
+  const activity = async () => {
+    const reports = await readReports(store, name);
+    return { ...summarize(reports), ...(reports.length === 0 && { unseen: NOT_RECORDED }) };
+  };
+  const pace = new Pace(feed);
   return {
     routes: {
       'GET meta': {
         run: () => ({ mode: 'server', write, version: pkg.version, store: redactUrls(url), name, quota: 0 }),
       },
       'GET operator/sessions': {
-        async run() {
-          const rows = await recordsUnder(store, 'sessions/', (key) => key.includes('/row/'));
+        run: pace.timed(async () => {
+          const { limits = DEFAULT_LIMITS } = await activity();
           return {
-            sessions: rows.flatMap(([key, value]) => rowOf(key, value)),
-            ...(rows.length === 0 && { unseen: NOT_LISTED }),
+            sessions: await storedSessions(store),
+            limits,
             canRevoke: write && name !== undefined && keys !== undefined,
           };
-        },
+        }),
       },
       'POST operator/revoke': {
         writes: true,
         async run(input) {
-          const entry = await store.get(text(input, 'id'));
-          const id = isObject(entry?.value) ? entry.value['id'] : undefined;
-          if (typeof id !== 'string') throw gone();
+          const id = await sessionAt(store, text(input, 'id'));
+          if (id === undefined) throw gone();
           if (name === undefined || !keys) throw noName();
           const valise = createValise({ name, keys, store, sessions: {} });
           try {
@@ -68,92 +82,70 @@ export async function openServerConsole({
         },
       },
       'GET operator/flows': {
-        async run() {
-          const records = await recordsUnder(store, 'rounds/kept/');
-          return {
-            flows: records.map(([key, value]) => flowOf(key, value, keys)),
-            ...(records.length === 0 && { unseen: NOT_LISTED }),
-          };
-        },
-      },
-      'GET operator/rejections': {
-        run: () => ({
-          rejections: [],
-          unseen:
-            'A store does not tell what its servers refused. Mount valise.console() in the server, which counts rejections while it runs.',
+        run: pace.timed(async () => {
+          const { flows: counts } = await activity();
+          return { flows: await storedFlows(store, (key, token) => opened(key, token, keys)), counts };
         }),
       },
+      'GET operator/rejections': {
+        async run() {
+          const { rejections, unseen } = await activity();
+          return { rejections, unseen };
+        },
+      },
       'GET operator/store': {
-        run: async () => ({
-          keys: keyUses(keys, await kidsInStore(url)),
-          latency: await latencyOf(store),
-          unseen: 'Listeners and keys in traffic are known to the server’s processes only.',
+        run: pace.timed(async () => {
+          const { keys: traffic, storeErrors, processes, unseen } = await activity();
+          return {
+            keys: keyUses(keys, await kidsInStore(url)),
+            latency: await latencyOf(store),
+            ...(unseen === undefined ? { traffic, storeErrors, processes } : { unseen }),
+          };
         }),
       },
     },
-    close: () => store.close(),
+    async close() {
+      pace.stop();
+      await store.close();
+    },
   };
 }
 
-async function recordsUnder(
-  store: Store,
-  prefix: string,
-  isWanted: (key: string) => boolean = () => true,
-): Promise<(readonly [key: string, value: unknown])[]> {
-  const found: (readonly [string, unknown])[] = [];
-  for (let cursor: string | undefined; ; ) {
-    const page = await store.list(prefix, cursor === undefined ? {} : { cursor });
-    for (const key of page.keys.filter(isWanted)) found.push([key, (await store.get(key))?.value]);
-    cursor = page.cursor;
-    if (cursor === undefined || found.length >= MOST) return found;
+/** Tells an open page to look again: every few seconds, and less often if looking takes long. */
+class Pace {
+  readonly #timer: NodeJS.Timeout;
+  #next = 0;
+
+  constructor(feed: Feed) {
+    this.#timer = setInterval(() => {
+      if (feed.isWatched && performance.now() >= this.#next) feed.changed('operator');
+    }, PAUSE).unref();
+  }
+
+  /** Returns the work, timed. */
+  timed<Value>(work: () => Promise<Value>): () => Promise<Value> {
+    return async () => {
+      const started = performance.now();
+      try {
+        return await work();
+      } finally {
+        const now = performance.now();
+        this.#next = Math.max(this.#next, now + (now - started) * 10);
+      }
+    };
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
   }
 }
 
-/** Returns a session without its id and its state, which only its client has. */
-function rowOf(key: string, value: unknown): object[] {
-  if (!isObject(value) || typeof value['id'] !== 'string') return [];
-  const { id, owner, label, created, expires, until, ended, data } = value;
-  return [
-    {
-      key,
-      id: `${id.slice(0, 8)}…`,
-      principal: typeof owner === 'string' ? owner.slice(0, 10) : undefined,
-      label: typeof label === 'string' ? label : undefined,
-      created,
-      expires: Math.min(Number(expires), Number(until)),
-      ended,
-      isStored: data !== null,
-    },
-  ];
-}
-
-/** Returns a flow. With the server's keys it says which tool asks what, and which effects are done. */
-function flowOf(key: string, value: unknown, keys: Keyring | undefined): object {
-  const kid = isSealed(value) ? inspectToken(value).kid : undefined;
-  const id = key.slice(-8);
-  const context = isSealed(value) && keys ? opened(key, value, keys) : undefined;
-  if (!context) return { id, kid };
-  const { t, e, n, q, j, o } = context;
-  const params = isObject(o) && isObject(o['p']) ? o['p'] : {};
-  const lines = Array.isArray(j) ? (j as readonly unknown[][]) : [];
-  return {
-    id,
-    kid,
-    tool: typeof params['name'] === 'string' ? params['name'] : undefined,
-    round: n,
-    questions: Array.isArray(q) ? (q as readonly unknown[][]).map(([name]) => String(name)) : [],
-    since: Number(t) * 1000,
-    until: Number(e) * 1000,
-    effects: lines.filter(([, kind]) => kind === 'o').map(([name]) => String(name)),
-  };
-}
-
-function opened(key: string, token: string, keys: Keyring): Record<string, unknown> | undefined {
+/** Opens the record of a flow. Returns undefined without the keys that sealed it. */
+function opened(key: string, token: string, keys: Keyring | undefined): unknown {
+  if (!keys) return undefined;
   try {
-    const { audience, purpose } = createSealer({ keys }).describe(token);
-    const record: unknown = createSealer({ keys, audience }).open(token, { purpose, bind: [key, 1] });
-    const context = isObject(record) ? record['context'] : undefined;
-    return isObject(context) ? context : undefined;
+    const { audience } = createSealer({ keys }).describe(token);
+    return createSealer({ keys, audience }).open(token, flowSeal(key));
   } catch {
     // The record belongs to another server, or its key is not here.
     return undefined;
@@ -180,9 +172,9 @@ function gone(): ValiseError {
 function noName(): ValiseError {
   return new ValiseError(
     'invalid-argument',
-    'A session is revoked in the name of its server, with its keys.',
+    'The console does not know the name and the keys of this server.',
     {
-      next: 'Start the console with --name, as in createValise({ name }), and with VALISE_KEYS.',
+      next: 'Start it with --name, as in createValise({ name }), and with VALISE_KEYS.',
     },
   );
 }

@@ -3,9 +3,9 @@ import { hasAuthorization, openFor } from '../connection/connect.ts';
 import { newerOnly, OLDER_ONLY, refusesNewer } from '../connection/other-era.ts';
 import { type CliTarget, nameOfTarget } from '../connection/target.ts';
 import type { ConnectOptions } from '../options/options.ts';
-import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 import { checkFamilies, type SeenByEra } from './families.ts';
-import { look, SaidError, type Seen, wantsSignIn } from './look.ts';
+import { type Finding, fail, ok, warn, whatAndFix } from './finding.ts';
+import { look, SaidError, type Seen, wantsSignIn } from './probe.ts';
 
 const ERAS = ['legacy', 'modern'] as const;
 
@@ -114,7 +114,7 @@ function unreachable(target: CliTarget, error: unknown, said: readonly string[])
 
 function transport({ legacy }: SeenByEra): Finding[] {
   if (!legacy?.session) return [];
-  return [ok('resume', 'It gives sessions of the transport, and a restarted client goes on in them.')];
+  return [ok('resume', 'It has transport sessions, and a restarted client continues in them.')];
 }
 
 function clock({ skew }: Seen): Finding[] {

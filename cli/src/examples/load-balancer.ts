@@ -26,8 +26,8 @@ export interface Passing {
   readonly over: Promise<void>;
 }
 
-/** Settings of {@link startFront}. */
-export interface FrontOptions {
+/** Settings of {@link startLoadBalancer}. */
+export interface LoadBalancerOptions {
   /** Addresses of the instances. A function is called for each request, if instances change, and may wait for one. */
   readonly targets: readonly URL[] | (() => readonly URL[] | Promise<readonly URL[]>);
   /** Port on 127.0.0.1; 0, the default, takes a free one. */
@@ -50,10 +50,10 @@ export interface Front {
  *
  * @example
  * ```ts
- * const front = await startFront({ targets: [new URL('http://127.0.0.1:4001'), new URL('http://127.0.0.1:4002')] });
+ * const front = await startLoadBalancer({ targets: [new URL('http://127.0.0.1:4001'), new URL('http://127.0.0.1:4002')] });
  * ```
  */
-export async function startFront({ targets, port = 0, observe }: FrontOptions): Promise<Front> {
+export async function startLoadBalancer({ targets, port = 0, observe }: LoadBalancerOptions): Promise<Front> {
   let turn = 0;
   let exchanges = 0;
   const serve = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -84,7 +84,7 @@ interface Relay {
   readonly targets: readonly URL[];
   readonly first: number;
   readonly exchange: number;
-  readonly observe: FrontOptions['observe'];
+  readonly observe: LoadBalancerOptions['observe'];
 }
 
 async function relay(

@@ -3,9 +3,9 @@ import { generateKey } from 'mcp-valise/seal';
 import { answerElicitation, type Elicited } from '../ask/answerer.ts';
 import { ELICITATION } from '../ask/handler.ts';
 import { makeClient } from '../connection/sdk.ts';
-import { startFront } from '../examples/front.ts';
+import { startLoadBalancer } from '../examples/load-balancer.ts';
+import type { Presenter } from './presenter.ts';
 import { type Instance, Processes } from './processes.ts';
-import type { Show } from './show.ts';
 import { stepOf } from './step.ts';
 
 /** A message that passed through the front. */
@@ -19,7 +19,7 @@ export interface Seen {
 
 /** Settings of a tour. */
 export interface TourSettings {
-  readonly show: Show;
+  readonly show: Presenter;
   /** Whether a person is there to answer. */
   readonly interactive: boolean;
   /** Returns the store that `--store` names, or else one of the tour's own. */
@@ -38,8 +38,8 @@ const NAMES = ['A', 'B', 'C', 'D'];
 const CLIENT = 'client';
 
 /** The environment of a story: real processes, a front that observes messages, and clients. Closing it ends all of them. */
-export class Stage {
-  readonly show: Show;
+export class StoryRun {
+  readonly show: Presenter;
   readonly settings: TourSettings;
   readonly processes = new Processes();
   readonly seen: Seen[] = [];
@@ -89,7 +89,7 @@ export class Stage {
   async open(instances: Instance[]): Promise<URL> {
     this.#fronted = instances;
     this.lanes(instances);
-    const { port, close } = await startFront({
+    const { port, close } = await startLoadBalancer({
       targets: () => instances.map(({ url }) => url),
       observe: ({ from, target, exchange, message }) => {
         const instance = instances[target];
@@ -166,7 +166,7 @@ export class Stage {
   }
 }
 
-/** Settings of a client of the stage. */
+/** Settings of a client of the run. */
 interface ClientSettings {
   readonly principal?: string;
   readonly answer?: (params: unknown) => Promise<Elicited>;
@@ -189,5 +189,5 @@ export interface Story {
   readonly name: string;
   readonly title: string;
   readonly about: string;
-  tell(stage: Stage): Promise<void>;
+  tell(run: StoryRun): Promise<void>;
 }

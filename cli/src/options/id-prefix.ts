@@ -1,4 +1,4 @@
-import { CommandError } from '../errors.ts';
+import { UsageError } from '../errors.ts';
 
 /**
  * Returns the entry with this id, or the only one whose id starts with it; undefined if there is none. A trailing ellipsis,
@@ -15,7 +15,7 @@ export function byId<Listed extends { readonly id: string }>(
   if (found.length < 2) return found[0];
   const shown = found.slice(0, MOST_SHOWN).map(({ id }) => (id.length > 64 ? `${id.slice(0, 64)}…` : id));
   const more = found.length > MOST_SHOWN ? [`and ${found.length - MOST_SHOWN} more`] : [];
-  throw new CommandError(
+  throw new UsageError(
     'ambiguous-id',
     `${found.length} ids begin with ${beginning}: ${[...shown, ...more].join(', ')}.`,
     { next: 'Write more of the one you mean.' },

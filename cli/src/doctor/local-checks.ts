@@ -7,7 +7,7 @@ import { isInstalled, SDK_PACKAGES } from '../connection/sdk.ts';
 import { type KeyOptions, type KeyVariable, keysIfAny } from '../options/key-source.ts';
 import { explain } from '../output/exit.ts';
 import { shellWord } from '../output/output.ts';
-import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
+import { type Finding, fail, ok, warn, whatAndFix } from './finding.ts';
 import { redisRisks } from './redis.ts';
 
 /** Checks the version of Node. */
@@ -72,7 +72,7 @@ export async function checkStore(url: string, options: KeyOptions): Promise<Find
   try {
     keys = keysIfAny(options, 'VALISE_CLIENT_KEYS');
   } catch {
-    return warn('store', `${shown} was not looked at, for want of its keys.`, 'Put right the keys first.');
+    return warn('store', `${shown} was not checked, because its keys are missing.`, 'Fix the keys first.');
   }
   try {
     const store = await openStore(url, { keys });

@@ -4,7 +4,7 @@ import { resolutionText } from '../connection/resolve.ts';
 import type { ConnectOptions } from './options.ts';
 
 /** Formats the options of a command for a follow-up command. Omits secrets, because the output may end up in a log. */
-export function optionsAgain({
+export function followUpOptions({
   store,
   keyFile,
   principal,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /** A temporary directory of a command. */
-export interface OwnFolder {
+export interface TemporaryFolder {
   readonly path: string;
   remove(): Promise<void>;
 }
@@ -12,7 +12,7 @@ export interface OwnFolder {
 /**
  * Creates a directory that is removed at the latest when the process exits, even if it exits because its output was closed.
  */
-export async function ownFolder(name: string): Promise<OwnFolder> {
+export async function temporaryFolder(name: string): Promise<TemporaryFolder> {
   const path = await mkdtemp(join(tmpdir(), `valise-${name}-`));
   const removeNow = (): void => {
     try {

@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { SIGNALS } from '../connection/waiting.ts';
-import { ownFolder } from '../examples/own-folder.ts';
+import { temporaryFolder } from '../examples/temporary-folder.ts';
 import { explain } from '../output/exit.ts';
 import { bug } from './bug.ts';
 import { cart } from './cart.ts';
 import { notebook } from './notebook.ts';
+import { jsonPresenter, textPresenter } from './presenter.ts';
 import { resume } from './resume.ts';
-import { jsonShow, textShow } from './show.ts';
-import { Stage, type Story } from './stage.ts';
+import { type Story, StoryRun } from './story.ts';
 
 /** All stories, in order. */
 export const STORIES: readonly Story[] = [cart, bug, notebook, resume];
@@ -27,30 +27,30 @@ export interface TourOptions {
 }
 
 /** Runs the stories. Returns true if every claim held. */
-export async function tellTour(options: TourOptions): Promise<boolean> {
+export async function playTour(options: TourOptions): Promise<boolean> {
   const started = performance.now();
   // The tour's processes and directory are removed on exit.
   const interrupt = (signal: NodeJS.Signals): void => process.exit(128 + constants.signals[signal]);
   for (const signal of SIGNALS) process.once(signal, interrupt);
-  const folder = await ownFolder('tour');
-  const show = (options.json ? jsonShow : textShow)(options.slow === true);
+  const folder = await temporaryFolder('tour');
+  const show = (options.json ? jsonPresenter : textPresenter)(options.slow === true);
   const stories = STORIES.filter(({ name }) => options.story.length === 0 || options.story.includes(name));
   let claims = 0;
   let failed = 0;
   try {
     for (const story of stories) {
       const ownStore = (name: string): string => `sqlite:${join(folder.path, `${story.name}-${name}.db`)}`;
-      const stage = new Stage({
+      const run = new StoryRun({
         show,
         interactive: !options.json && process.stdin.isTTY === true && process.stdout.isTTY === true,
         ownStore,
         store: (name) => options.store ?? ownStore(name),
         principal: `tour-${randomBytes(6).toString('hex')}`,
       });
-      await playStory(story, stage);
+      await playStory(story, run);
       await show.shown();
-      claims += stage.claims.made;
-      failed += stage.claims.failed;
+      claims += run.claims.made;
+      failed += run.claims.failed;
     }
   } finally {
     for (const signal of SIGNALS) process.off(signal, interrupt);
@@ -63,14 +63,14 @@ export async function tellTour(options: TourOptions): Promise<boolean> {
   return held;
 }
 
-/** Tells one story on a stage, and closes it. A story that fails is a claim that did not hold. */
-export async function playStory(story: Story, stage: Stage): Promise<void> {
-  stage.show.story(story.name, story.title, story.about);
+/** Plays one story, and closes its processes. A story that fails counts as a claim that did not hold. */
+export async function playStory(story: Story, run: StoryRun): Promise<void> {
+  run.show.story(story.name, story.title, story.about);
   try {
-    await story.tell(stage);
+    await story.tell(run);
   } catch (error) {
-    stage.claim(`the story can be told to its end: ${explain(error)}`, false);
+    run.claim(`the story can be told to its end: ${explain(error)}`, false);
   } finally {
-    await stage.close();
+    await run.close();
   }
 }

@@ -20,7 +20,7 @@ export interface Summary {
 }
 
 /** Displays the events of a story in order. */
-export interface Show {
+export interface Presenter {
   story(name: string, title: string, about: string): void;
   lanes(names: readonly string[]): void;
   step(step: Step): void;
@@ -57,7 +57,7 @@ class Queue {
 }
 
 /** Prints one JSON object per line: steps, events and claims, then a summary. */
-export function jsonShow(slow: boolean): Show {
+export function jsonPresenter(slow: boolean): Presenter {
   const queue = new Queue(slow);
   let story = '';
   return {
@@ -84,7 +84,7 @@ export function jsonShow(slow: boolean): Show {
 }
 
 /** Draws lanes for people. */
-export function textShow(slow: boolean): Show {
+export function textPresenter(slow: boolean): Presenter {
   const queue = new Queue(slow);
   const columns = process.stdout.columns ?? 100;
   let lanes = new Lanes([], columns);

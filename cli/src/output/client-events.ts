@@ -15,7 +15,7 @@ import { clean, remark } from './output.ts';
 const TOLD = 10;
 
 /** Prints the events of a Valise to stderr: warnings, and state that was not kept. */
-export function tellEvents(valise: Pick<ClientValise, 'on'>): void {
+export function printEvents(valise: Pick<ClientValise, 'on'>): void {
   let count = 0;
   const say = (key: string | undefined, server: string, what: string): void => {
     count += 1;
@@ -32,7 +32,7 @@ export function tellEvents(valise: Pick<ClientValise, 'on'>): void {
   });
   valise.on('refused', ({ server, key, reason, detail }) => {
     if (reason === 'server') {
-      sayUnkept({ name: server, refused: detail });
+      printUnkept({ name: server, refused: detail });
       return;
     }
     say(key, server, `was not kept: ${detail}`);
@@ -43,24 +43,24 @@ export function tellEvents(valise: Pick<ClientValise, 'on'>): void {
  * Reports that nothing is kept for a server that announces state, and how to change that, because it may be why a call
  * failed.
  */
-export function tellUnkept(
+export function warnIfUnkept(
   target: CliTarget,
   { allowLocal }: { readonly allowLocal?: boolean | undefined },
   capabilities: unknown,
 ): void {
-  const who = whoIs(target, allowLocal);
-  if (!isIdentity(who) && readAnnounced(capabilities).state) sayUnkept(who);
+  const who = identityOf(target, allowLocal);
+  if (!isIdentity(who) && readAnnounced(capabilities).state) printUnkept(who);
 }
 
 /** Reports why a command is being ended. The waiting call fails on its own. */
-export function tellOverlong(error: Error): void {
+export function printOverlong(error: Error): void {
   if (error instanceof ValiseError && error.code === 'too-large') remark(`valise: ${clean(error.what)}`);
 }
 
 const unkept = new Set<string>();
 
 /** Reports once per server, not per key, because nothing at all is kept for it. */
-function sayUnkept({ name, refused }: NoIdentity): void {
+function printUnkept({ name, refused }: NoIdentity): void {
   if (unkept.has(name)) return;
   unkept.add(name);
   const next = 'For development, use --allow-local to keep it all the same.';
@@ -68,6 +68,6 @@ function sayUnkept({ name, refused }: NoIdentity): void {
 }
 
 /** Returns the identity of the server behind a target. */
-export function whoIs(target: CliTarget, allowLocal?: boolean): Identity | NoIdentity {
+export function identityOf(target: CliTarget, allowLocal?: boolean): Identity | NoIdentity {
   return identify(targetNamed(target.kind === 'http' ? target.url : target.command), { allowLocal });
 }

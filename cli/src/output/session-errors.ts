@@ -6,7 +6,7 @@ import { shellWord } from './output.ts';
 /**
  * Rewords an error about a session or a refused call, with what to do on the command line. Returns other errors unchanged.
  */
-export function inCommandWords(error: unknown, target: string): unknown {
+export function withCommandAdvice(error: unknown, target: string): unknown {
   if (error instanceof SessionGoneError) {
     const { label, hasBegun } = error;
     return new ValiseError(
