@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { messageOf } from '../errors.ts';
-import { tell } from '../events.ts';
-import { isObject, type Json } from '../json.ts';
-import { checkOptions, FUNCTION, TEXT } from '../options.ts';
+import { messageOf } from '../core/errors.ts';
+import { tell } from '../core/events.ts';
+import { isObject, type Json } from '../core/json.ts';
+import { checkOptions, FUNCTION, TEXT } from '../core/options.ts';
 import type { Bus } from '../store/types.ts';
 
 /** Options of {@link eventBus}. */

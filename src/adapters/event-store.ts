@@ -1,14 +1,21 @@
 import { randomBytes } from 'node:crypto';
-import { type Duration, seconds } from '../duration.ts';
-import { ValiseError } from '../errors.ts';
-import { isObject, type Json, type JsonObject } from '../json.ts';
-import { ANYTHING, BYTES, checkOptions } from '../options.ts';
+import { type Duration, seconds } from '../core/duration.ts';
+import { ValiseError } from '../core/errors.ts';
+import { isObject, type Json, type JsonObject } from '../core/json.ts';
+import { ANYTHING, BYTES, checkOptions } from '../core/options.ts';
 import { clock } from '../store/kit/clock.ts';
 import { type Collection, collection, type Schema } from '../store/kit/collection.ts';
 import { keysOf } from '../store/page.ts';
 import type { Store } from '../store/types.ts';
-import { COUNT, keyPart, NAME, requireOption } from './limits.ts';
-import { type RecordIndex, recordIndex, shardedIndex } from './record-index.ts';
+import {
+  COUNT,
+  keyPart,
+  NAME,
+  type RecordIndex,
+  recordIndex,
+  requireOption,
+  shardedIndex,
+} from './records.ts';
 
 /** The session of an event store, and its limits. */
 export interface EventStoreOptions {
@@ -137,7 +144,7 @@ const ID = /^(\d{1,15})\.([\w-]{8})\.([\w.!~*'()%-]{1,400})$/;
  * the store. Pass it as the option `eventStore` of the transports of both SDK majors. Create one per session.
  *
  * Events keep their order per stream. An event id becomes unknown when the stream expires, or when an event after it is
- * dropped. A client that resumes is told so, instead of missing messages silently.
+ * dropped. A client that resumes then gets an error, instead of missing messages silently.
  *
  * @throws ValiseError `invalid-argument` if an option is invalid.
  *

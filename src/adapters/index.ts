@@ -4,18 +4,13 @@
  *
  * @module
  */
-export { clientsStore } from './clients-store.ts';
 export { eventBus } from './event-bus.ts';
 export { eventStore } from './event-store.ts';
-export { keyvStorage } from './keyv.ts';
+export { keyvStorage, storeFrom, unstorageDriver } from './key-value.ts';
 export { mcpEventStore } from './mcp-event-store.ts';
-export { oauthStorage } from './oauth-storage.ts';
+export { clientsStore, oauthStorage, tokenStorage } from './oauth.ts';
 export { requestStateCodec } from './request-state.ts';
 export { responseCache } from './response-cache.ts';
-export { storeFrom } from './store-from.ts';
 export { subscriptionStore } from './subscription-store.ts';
-export { taskMessageQueue } from './task-queue.ts';
-export { taskStore } from './task-store.ts';
-export { tokenStorage } from './token-storage.ts';
+export { taskMessageQueue, taskStore } from './tasks.ts';
 export { transportStorage } from './transport-storage.ts';
-export { unstorageDriver } from './unstorage.ts';

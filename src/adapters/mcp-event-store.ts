@@ -1,11 +1,9 @@
-import { type Duration, seconds } from '../duration.ts';
-import { ValiseError } from '../errors.ts';
-import { isObject, type Json } from '../json.ts';
-import { ANYTHING, BYTES, checkOptions } from '../options.ts';
+import { type Duration, seconds } from '../core/duration.ts';
+import { ValiseError } from '../core/errors.ts';
+import { isObject, type Json } from '../core/json.ts';
+import { ANYTHING, BYTES, checkOptions } from '../core/options.ts';
 import type { Store } from '../store/types.ts';
-import { COUNT, keyPart, NAME, requireOption } from './limits.ts';
-import { recordIndex } from './record-index.ts';
-import { values } from './values.ts';
+import { COUNT, keyPart, NAME, recordIndex, requireOption, values } from './records.ts';
 
 /** The owner of the subscriptions, and their limits. */
 export interface McpEventStoreOptions {

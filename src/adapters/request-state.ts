@@ -1,7 +1,7 @@
-import type { Duration } from '../duration.ts';
-import { ValiseError } from '../errors.ts';
-import type { Json } from '../json.ts';
-import { ANYTHING, checkOptions, FLAG, FUNCTION, TEXT } from '../options.ts';
+import type { Duration } from '../core/duration.ts';
+import { ValiseError } from '../core/errors.ts';
+import type { Json } from '../core/json.ts';
+import { ANYTHING, checkOptions, FLAG, FUNCTION, TEXT } from '../core/options.ts';
 import type { OpenOptions, Sealer } from '../seal/index.ts';
 
 /** Options for sealing request state. */

@@ -1,10 +1,9 @@
-import { type Duration, seconds } from '../duration.ts';
-import { ANYTHING, BYTES, checkOptions } from '../options.ts';
+import { type Duration, seconds } from '../core/duration.ts';
+import { ANYTHING, BYTES, checkOptions } from '../core/options.ts';
 import { clock } from '../store/kit/clock.ts';
 import { collection, type Schema } from '../store/kit/collection.ts';
 import type { Store } from '../store/types.ts';
-import { COUNT, keyPart } from './limits.ts';
-import { type RecordIndex, recordIndex } from './record-index.ts';
+import { COUNT, keyPart, type RecordIndex, recordIndex } from './records.ts';
 
 /** Limits on the number of cached responses and how long they are stored. */
 export interface ResponseCacheOptions {

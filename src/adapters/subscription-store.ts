@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { type Duration, seconds } from '../duration.ts';
-import { ValiseError } from '../errors.ts';
-import { isObject, type Json, type JsonObject } from '../json.ts';
-import { ANYTHING, BYTES, checkOptions, FUNCTION } from '../options.ts';
+import { type Duration, seconds } from '../core/duration.ts';
+import { ValiseError } from '../core/errors.ts';
+import { isObject, type Json, type JsonObject } from '../core/json.ts';
+import { ANYTHING, BYTES, checkOptions, FUNCTION } from '../core/options.ts';
 import { clock } from '../store/kit/clock.ts';
 import { collection, type Schema } from '../store/kit/collection.ts';
 import { secondsUntil } from '../store/kit/update.ts';
 import type { Store } from '../store/types.ts';
-import { COUNT, keyPart } from './limits.ts';
+import { COUNT, keyPart } from './records.ts';
 
 /** Where replay begins, and the limits of subscriptions. */
 export interface SubscriptionStoreOptions {
@@ -191,7 +191,7 @@ export function subscriptionStore(store: Store, options: SubscriptionStoreOption
           return undefined;
         }
         if (pending?.operation !== operation) throw stale();
-        // A subscription that is delivered to goes on from where it is.
+        // A subscription that already gets deliveries continues from its cursor.
         const start = grant ? { cursor: grant.cursor, truncated: false } : await replay(subscription);
         const { cursor, truncated } = start;
         const next: Grant = { ...subscription, operation, cursor, truncated };

@@ -1,9 +1,7 @@
-import { type Duration, seconds } from '../duration.ts';
-import { ANYTHING, BYTES, checkOptions } from '../options.ts';
+import { type Duration, seconds } from '../core/duration.ts';
+import { ANYTHING, BYTES, checkOptions } from '../core/options.ts';
 import type { Store } from '../store/types.ts';
-import { COUNT, NAME, requireOption } from './limits.ts';
-import { shardedIndex } from './record-index.ts';
-import { values } from './values.ts';
+import { COUNT, NAME, requireOption, shardedIndex, values } from './records.ts';
 
 /** The session of a transport, and its limits. */
 export interface TransportStorageOptions {
@@ -37,7 +35,7 @@ export interface TransportStorage<State> {
 }
 
 /**
- * Stores the state of a `WorkerTransport` of Cloudflare's Agents SDK, so that another instance can go on with the
+ * Stores the state of a `WorkerTransport` of Cloudflare's Agents SDK, so that another instance can continue the
  * session.
  *
  * @throws ValiseError `invalid-argument` if an option is invalid.

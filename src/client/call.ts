@@ -1,17 +1,11 @@
-import { NO_RESPONSE } from '../core/compose.ts';
-import type { AbortReason, Exchange } from '../core/exchange.ts';
-import type { HttpHints } from '../link/edge-fetch.ts';
-import { raise, type Top } from '../link/top.ts';
-import {
-  type Era,
-  eraOf,
-  type Id,
-  type Message,
-  type Params,
-  type Request,
-  type Response,
-  type Result,
-} from '../wire/index.ts';
+import type { Middleware } from '../core/compose.ts';
+import { IncomingExchange, OutgoingExchange } from '../core/exchange.ts';
+import { saysTimeout } from '../core/link.ts';
+import type { Response } from '../core/message.ts';
+import { raise, type Top } from '../edge/drafts.ts';
+import { type HttpHints, withHints } from '../edge/fetch.ts';
+import { type Codec, codecOf } from '../wire/codec.ts';
+import type { Era, Id, Message, Params, Request } from '../wire/index.ts';
 import { type Spelling, spellingOf } from '../wire/spelling.ts';
 import type { Connection } from './connection.ts';
 
@@ -32,12 +26,10 @@ const PLAIN: CallForm = {};
 type Meta = Readonly<Record<string, unknown>>;
 
 /** A client request, from its creation until its response is delivered. */
-export class Call implements Exchange<Request> {
-  readonly direction = 'out';
+export class Call extends OutgoingExchange {
   readonly connection: Connection;
-  /** The request as the SDK or Valise created it. */
-  readonly request: Request;
-  readonly era: Era;
+  /** What the protocol revision of the request does differently. */
+  readonly codec: Codec;
   /** The names that middleware uses for its additions: those that the request already uses, or else those of its server. */
   readonly spelling: Spelling;
   readonly form: CallForm;
@@ -53,41 +45,28 @@ export class Call implements Exchange<Request> {
   cameWith: Top | undefined;
   /** The stored session that the call belongs to, if a middleware sets it. Session-scope state follows it. */
   session: string | undefined;
-  /** The options that the SDK passed to its transport with the request: headers, and the signal that aborts it. */
-  options: unknown;
   /** The known state of the transport's session when the call was sent. */
   leftIn: object | undefined;
   /** Hints for the HTTP request that carries it; see {@link addHints}. */
   hints: HttpHints | undefined;
-  /** Whether the caller has sent a cancellation for it. */
-  cancelled = false;
   /** Whether its response will arrive on another stream than the one its request opened. */
   movedOn = false;
-  /** A result that is already known. Nothing is sent, and middleware sees this result as if the server had returned it. */
-  known: Result | undefined;
-  /** The reason why it could not be delivered, if that made `next()` reject. */
-  undelivered: unknown;
-  /** Resolves the promise that the SDK's `send` waits for. */
-  sent: () => void = () => {};
   #meta: Record<string, Meta | undefined> | undefined;
-  #abort: AbortController | undefined;
-  #reason: AbortReason | undefined;
-  #settle: ((response: Response) => void) | undefined;
-  #fail: ((error: unknown) => void) | undefined;
+  #signal: AbortSignal | undefined;
 
   constructor(connection: Connection, request: Request, form: CallForm = PLAIN) {
+    super(request);
     this.connection = connection;
-    this.request = request;
     this.form = form;
     this.params = request.params;
     this.top = form.top;
-    this.era = eraOf(request);
-    this.spelling = spellingOf(request, connection.server.spelling(this.era));
+    this.codec = codecOf(request);
+    this.spelling = spellingOf(request, connection.server.spelling(this.codec.era));
     this.baseId = form.answer?.wireId ?? request.id;
   }
 
-  get method(): string {
-    return this.request.method;
+  get era(): Era {
+    return this.codec.era;
   }
 
   /** The id on the wire. */
@@ -106,15 +85,14 @@ export class Call implements Exchange<Request> {
   }
 
   /** Aborted once nobody waits for the response: the caller has given up on it, or the connection has closed. */
-  get signal(): AbortSignal {
-    if (this.#abort) return this.#abort.signal;
-    const { signal } = (this.#abort = new AbortController());
+  override get signal(): AbortSignal {
+    if (this.#signal) return this.#signal;
+    this.#signal = super.signal;
     const sdk = this.#requestSignal;
-    const give = (): void => this.leave(saysTimeout(sdk?.reason) ? 'timeout' : 'cancelled');
-    if (this.#reason !== undefined) this.#abort.abort(this.#reason);
-    else if (sdk?.aborted) give();
-    else sdk?.addEventListener('abort', give, { once: true, signal });
-    return signal;
+    const leave = (): void => this.leave(saysTimeout(sdk?.reason) ? 'timeout' : 'cancelled');
+    if (sdk?.aborted) leave();
+    else sdk?.addEventListener('abort', leave, { once: true, signal: this.#signal });
+    return this.#signal;
   }
 
   /** The signal that the SDK aborts instead of sending a cancellation, on 2026-07-28 over HTTP. */
@@ -123,15 +101,8 @@ export class Call implements Exchange<Request> {
   }
 
   /** Whether the caller has given up on the response, by a cancellation or by the SDK's signal. */
-  get isGivenUp(): boolean {
+  override get isGivenUp(): boolean {
     return this.cancelled || this.#requestSignal?.aborted === true;
-  }
-
-  /** Gives up on the response, which may still arrive. */
-  cancel(reason: AbortReason): void {
-    this.cancelled = true;
-    this.#reason ??= reason;
-    this.#abort?.abort(this.#reason);
   }
 
   /** Adds to the outgoing `_meta`, replacing the earlier addition for the same reason. */
@@ -164,40 +135,28 @@ export class Call implements Exchange<Request> {
     const changed = isPlain ? params : { ...params, _meta: { ...params?._meta, ...added } };
     return { ...request, id: wireId, ...(changed && { params: changed }) };
   }
-
-  /** Calls `send` and waits for the response. Rejects if the call cannot be delivered. */
-  wait(send: () => Promise<void>): Promise<Response> {
-    return new Promise<Response>((resolve, reject) => {
-      this.#settle = resolve;
-      this.#fail = reject;
-      send().then(this.sent, (error: unknown) => {
-        this.undelivered = error;
-        reject(error);
-      });
-    });
-  }
-
-  /** Settles the call with its response, or with one that replaces a response that cannot arrive. */
-  settle(response: Response, cameWith?: Top): void {
-    this.cameWith = cameWith;
-    const { id } = this.request;
-    this.#settle?.(response.id === id ? response : ({ ...response, id } as Response));
-  }
-
-  /** Ends the call without a response. */
-  leave(reason: AbortReason = 'closed'): void {
-    this.#reason ??= reason;
-    this.#abort?.abort(this.#reason);
-    this.#fail?.(NO_RESPONSE);
-  }
-
-  /** Ends the call with an error, because its response cannot arrive. */
-  fail(error: unknown): void {
-    this.#fail?.(error);
-  }
 }
 
-/** Whether an SDK's text reports a timeout. The SDKs have no code for it. */
-export function saysTimeout(reason: unknown): boolean {
-  return /timed? ?out/i.test(String(reason));
+/** A middleware around a request from the server. */
+export type ServerRequestMiddleware = Middleware<ServerRequest, Response>;
+
+/** A request from the server, from its arrival until the client's response is sent. */
+export class ServerRequest extends IncomingExchange {
+  readonly connection: Connection;
+  /** Top-level members that came with it, as JSON text. */
+  readonly top: Top | undefined;
+  /** The known state of the transport's session when the client answered. */
+  leftIn: object | undefined;
+
+  constructor(connection: Connection, request: Request, top: Top | undefined) {
+    super(request);
+    this.connection = connection;
+    this.top = top;
+  }
+
+  /** Sends a response, with hints for the HTTP request that carries it. Rejects if it cannot be delivered. */
+  respond(response: Response, hints?: HttpHints): Promise<void> {
+    const send = (): Promise<void> => this.connection.send(response);
+    return hints ? withHints(hints, send) : send();
+  }
 }

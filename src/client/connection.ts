@@ -1,21 +1,16 @@
 import { randomBytes } from 'node:crypto';
-import { compose, type Middleware, NO_RESPONSE } from '../core/compose.ts';
-import { MAX_HELD, NotificationOrder } from '../core/notification-order.ts';
-import { ValiseError } from '../errors.ts';
-import { withHints, withoutHints } from '../link/edge-fetch.ts';
-import { type Hooks, instrument, type Link } from '../link/instrument.ts';
-import { takeTop } from '../link/top.ts';
-import type { TransportLike } from '../link/transport.ts';
-import { negotiatedEra } from '../wire/era.ts';
+import type { Middleware } from '../core/compose.ts';
+import { ValiseError } from '../core/errors.ts';
+import type { TransportLike } from '../core/instrument.ts';
+import { Link } from '../core/link.ts';
+import { MAX_HELD } from '../core/notification-order.ts';
+import { type Top, takeTop } from '../edge/drafts.ts';
+import { withHints, withoutHints } from '../edge/fetch.ts';
+import { type Codec, codecOf, negotiatedCodec } from '../wire/codec.ts';
 import {
-  type Era,
   type Families,
-  type Id,
   INTERNAL_ERROR,
   INTRODUCTIONS,
-  isNotification,
-  isRequest,
-  type Message,
   type Notification,
   type Params,
   type Request,
@@ -23,16 +18,13 @@ import {
   type Result,
   type RpcError,
 } from '../wire/index.ts';
-import { Account } from './account.ts';
 import { Announcer } from './announcer.ts';
-import { Call, saysTimeout } from './call.ts';
-import { Calls } from './calls.ts';
+import { Call, ServerRequest, type ServerRequestMiddleware } from './call.ts';
+import { CONNECTION_CLOSED } from './errors.ts';
+import { Account } from './identity/account.ts';
+import type { Target } from './identity/target.ts';
 import { type OwnRequestOptions, resultOf } from './own-requests.ts';
-import type { ClientPart } from './part.ts';
-import { CONNECTION_CLOSED, failureOf } from './request-error.ts';
 import { ServerFacts } from './server-facts.ts';
-import { ServerRequest, type ServerRequestMiddleware } from './server-request.ts';
-import type { Target } from './target.ts';
 
 /** The maximum number of server requests handled at a time. */
 const MAX_SERVER_REQUESTS = 1000;
@@ -57,7 +49,7 @@ export interface ConnectionOptions {
 }
 
 /** Connects one client to one transport and routes every message between them. */
-export class Connection implements Hooks {
+export class Connection extends Link<ServerRequest, Call, Top> {
   readonly target: Target;
   /** The user this state belongs to, or `''` if the host does not tell users apart. */
   readonly principal: string;
@@ -66,44 +58,39 @@ export class Connection implements Hooks {
   readonly server = new ServerFacts();
   /** Distinguishes its calls from those of other connections and earlier processes, which use the same ids. */
   readonly epoch = randomBytes(6).toString('base64url');
-  readonly link: Link;
   readonly #parts: readonly ClientPart[];
   readonly #inwards: readonly ClientPart[];
-  readonly #stack: readonly ClientMiddleware[];
-  readonly #incoming: readonly ServerRequestMiddleware[];
   readonly #announcer: Announcer;
-  readonly calls = new Calls();
-  /** The requests that the client handles: those of the server, and those that Valise makes on its behalf. */
-  readonly #serverRequests = new Map<Id, ServerRequest>();
-  /** Messages that are being processed. Notifications that arrive meanwhile must not overtake them. */
-  readonly order = new NotificationOrder<Notification>((message) => this.#notified(message));
   #ownRequests = 0;
-  #era: Era | undefined;
+  #codec: Codec | undefined;
   #client: object | undefined;
 
   constructor(
     transport: TransportLike,
     { owner, target, principal, account, parts, stack, incoming = [] }: ConnectionOptions,
   ) {
+    super(transport, { owner, incoming, outgoing: stack, setOnce: false });
     this.target = target;
     this.principal = principal;
     this.account = account ?? new Account();
     this.#parts = parts;
     this.#inwards = [...parts].reverse();
-    this.#stack = stack;
-    this.#incoming = incoming;
-    this.link = instrument(transport, owner, this);
     this.#announcer = new Announcer(
       Object.assign({}, ...parts.map((part) => part.announce?.(this))) as Families,
     );
   }
 
-  /** The era that the client has negotiated, or else that of the latest request, or of the next one if nothing was sent yet. */
-  get era(): Era {
-    return negotiatedEra(this.#client) ?? this.#era ?? (this.#announcer.envelope ? 'modern' : 'legacy');
+  /**
+   * The codec that the client has negotiated, or else that of the latest request, or of the next one if nothing was sent
+   * yet.
+   */
+  get codec(): Codec {
+    return (
+      negotiatedCodec(this.#client) ?? this.#codec ?? codecOf({ params: { _meta: this.#announcer.envelope } })
+    );
   }
 
-  /** Whether a server may send the client requests during a call. Most of the support for rounds is only needed then. */
+  /** Whether a server may send the client requests during a call. Most of the support for flows is only needed then. */
   get isAskable(): boolean {
     return this.#announcer.isAskable;
   }
@@ -129,54 +116,50 @@ export class Connection implements Hooks {
     const { envelope } = this.#announcer;
     // The client's own envelope takes precedence over Valise's values.
     const _meta = envelope ? { ...params._meta, ...envelope } : params._meta;
-    const request: Request = {
-      jsonrpc: '2.0',
-      id: this.#newId(),
-      method,
-      params: _meta ? { ...params, _meta } : params,
-    };
-    const call = this.#callOf(request, undefined, form);
+    const request = this.#ownRequest(method, _meta ? { ...params, _meta } : params);
+    const call = this.#callFor(request, form);
     prepare?.(call);
-    return resultOf(call, this.#run(call), timeout, () => this.calls.cancel(request.id, 'timeout')).finally(
-      () => this.order.end(call),
-    );
+    try {
+      return await resultOf(call, this.run(call), timeout, () => this.cancel(request.id, 'timeout'));
+    } finally {
+      this.release(call);
+    }
   }
 
   /** Passes a request to the client's own handlers, as if the server had sent it, and waits for their response. */
   async askClient(method: string, params: Params | undefined, signal?: AbortSignal): Promise<Response> {
-    const id = this.#newId();
-    const request = { jsonrpc: '2.0' as const, id, method, ...(params && { params }) };
+    const request = this.#ownRequest(method, params);
     const exchange = new ServerRequest(this, request, undefined);
     const withdraw = (): void => this.withdraw(exchange);
     signal?.addEventListener('abort', withdraw, { once: true });
-    this.#serverRequests.set(id, exchange);
     try {
-      return await this.#handle(exchange);
+      return await this.handleOwn(exchange);
     } catch {
-      const error = exchange.signal.reason === 'closed' ? CONNECTION_CLOSED : CANCELLED;
-      return { jsonrpc: '2.0', id, error };
+      const error = exchange.aborted === 'closed' ? CONNECTION_CLOSED : CANCELLED;
+      return { jsonrpc: '2.0', id: request.id, error };
     } finally {
-      this.#serverRequests.delete(id);
       signal?.removeEventListener('abort', withdraw);
     }
   }
 
-  /** Returns an id that the SDK never uses. */
-  #newId(): string {
-    return `valise:${++this.#ownRequests}`;
+  /** Returns a request with an id that the SDK never uses. */
+  #ownRequest(method: string, params: Params | undefined): Request {
+    return { jsonrpc: '2.0', id: `valise:${++this.#ownRequests}`, method, ...(params && { params }) };
   }
 
   /** Tells the client's handler that its answer is no longer needed. */
   withdraw(exchange: ServerRequest): void {
     const { id } = exchange.request;
-    if (exchange.signal.aborted || this.#serverRequests.get(id) !== exchange) return;
-    exchange.cancel('cancelled');
-    this.link.deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
+    if (exchange.aborted !== undefined || this.handling.get(id) !== exchange) return;
+    exchange.leave('cancelled');
+    this.deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
   }
 
   /** Ends a call with an error from Valise, as if the server had returned it. */
   fail(call: Call, code: number, message: string, data?: object): void {
-    this.calls.drop(call);
+    this.stopWaiting(call);
+    // What came with an earlier response does not belong to this one.
+    call.cameWith = undefined;
     call.settle({ jsonrpc: '2.0', id: call.request.id, error: { code, message, ...(data && { data }) } });
   }
 
@@ -186,182 +169,120 @@ export class Connection implements Hooks {
     return false;
   }
 
-  outbound(message: Message, options?: unknown): Message | undefined | Promise<void> {
-    if (isRequest(message)) return this.#requesting(message, options);
-    if (isNotification(message)) return this.#cancelling(message);
-    const exchange = this.#serverRequests.get(message.id as Id);
-    if (!exchange) return message;
-    exchange.answered(message);
-    return exchange.done;
-  }
+  protected decode = takeTop;
 
-  /** Passes a request from the server through the middleware to the SDK, and sends the response. */
-  async #answer(exchange: ServerRequest): Promise<void> {
-    const { id } = exchange.request;
-    this.#serverRequests.set(id, exchange);
-    this.order.begin(exchange);
-    try {
-      const response = await compose(this.#incoming, exchange, () => this.#handle(exchange));
-      await exchange.respond(response);
-    } catch (error) {
-      if (error !== NO_RESPONSE) throw error;
-    } finally {
-      if (this.#serverRequests.get(id) === exchange) this.#serverRequests.delete(id);
-      this.order.end(exchange);
+  protected requested(request: Request, top: Top | undefined): void {
+    if (this.handling.size >= MAX_SERVER_REQUESTS) {
+      this.#refuse(request);
+      return;
     }
+    const exchange = new ServerRequest(this, request, top);
+    exchange.sent = this.serve(exchange);
+    // The SDK, which waits for it too, reports a response that could not be sent.
+    exchange.sent.catch(() => undefined);
   }
 
-  /** The innermost step: gives the request to the SDK and waits for the response of the client's handler. */
-  #handle(exchange: ServerRequest): Promise<Response> {
-    return exchange.handle(() => {
-      // A handler may send requests of its own.
-      withoutHints(() => this.#deliver(exchange.request));
-      this.order.end(exchange);
-    });
+  /** A handler may send requests of its own, to which the hints of the current one do not apply. */
+  protected override handle(exchange: ServerRequest): Promise<Response> {
+    return withoutHints(() => super.handle(exchange));
   }
 
-  /** Sends an SDK request. The returned promise settles as the SDK's `send` does: once the request has been sent. */
-  #requesting(request: Request, options: unknown): Promise<void> {
-    const call = this.#callOf(request, options);
-    return new Promise((resolve, reject) => {
-      let isSent = false;
-      call.sent = () => {
-        isSent = true;
-        resolve();
-      };
-      this.#run(call).then(
-        (response) => {
-          call.sent();
-          // The SDKs expect a response only after `send` has returned.
-          queueMicrotask(() => {
-            this.#deliver(response);
-            this.order.end(call);
-          });
-        },
-        (error: unknown) => {
-          if (error === NO_RESPONSE) call.sent();
-          else if (isSent) this.#deliver(failureOf(request, error));
-          else reject(error);
-          this.order.end(call);
-        },
-      );
-    });
+  protected override respond(exchange: ServerRequest, response: Response): Promise<void> {
+    return exchange.respond(response);
   }
 
-  /** Delivers a message to the SDK. Reports what the SDK throws to the transport, because no caller awaits it. */
-  #deliver(message: Message): void {
-    try {
-      this.link.deliver(message);
-    } catch (error) {
-      this.link.transport.onerror?.(error as Error);
-    }
+  protected failed(_exchange: ServerRequest, error: unknown): never {
+    throw error;
   }
 
-  #callOf(request: Request, options: unknown, form?: OwnRequestOptions): Call {
-    const remembered = this.target.kind !== 'http' || this.link.transport.sessionId !== undefined;
-    const call = new Call(this, this.#announcer.announce(request, remembered), form);
+  protected requesting(request: Request, options: unknown): Call {
+    const call = this.#callFor(request);
     call.options = options;
-    this.#era = call.era;
     return call;
   }
 
-  async #run(call: Call): Promise<Response> {
-    this.calls.begin(call);
-    try {
-      const response = await compose(this.#stack, call, () => this.#send(call));
-      if (INTRODUCTIONS.has(call.method) && 'result' in response) {
-        this.server.introduce(response.result, call.known === undefined);
-        this.#announcer.hear(call.method, response.result);
-      }
-      return response;
-    } finally {
-      this.calls.end(call);
-    }
+  #callFor(request: Request, form?: OwnRequestOptions): Call {
+    const remembered = this.target.kind !== 'http' || this.transport.sessionId !== undefined;
+    const call = new Call(this, this.#announcer.announce(request, remembered), form);
+    this.#codec = call.codec;
+    return call;
   }
 
-  /** The innermost step of the stack: sends the call and waits for its response. */
-  async #send(call: Call): Promise<Response> {
-    this.order.end(call);
-    if (call.isGivenUp) throw NO_RESPONSE;
-    if (call.known) return { jsonrpc: '2.0', id: call.request.id, result: call.known };
-    this.calls.send(call);
-    const send = (): Promise<void> => this.link.send(call.outgoing(), call.options);
+  protected override async run(call: Call): Promise<Response> {
+    const response = await super.run(call);
+    if (INTRODUCTIONS.has(call.method) && 'result' in response) {
+      this.server.introduce(response.result, call.known === undefined);
+      this.#announcer.hear(call.method, response.result);
+    }
+    return response;
+  }
+
+  protected override transmit(call: Call): Promise<void> {
     const { hints } = call;
-    try {
-      return await call.wait(() => (hints ? withHints(hints, send) : send()));
-    } finally {
-      this.calls.drop(call);
-    }
+    const send = (): Promise<void> => this.send(call.outgoing(), call.options);
+    return hints ? withHints(hints, send) : send();
   }
 
-  /** Handles a message as if it had just arrived over the transport. */
-  arrive(message: Message): void {
-    const passed = this.inbound(message);
-    if (passed) this.#deliver(passed);
+  protected answered(call: Call, response: Response, top: Top | undefined): void {
+    if ('result' in response) this.server.hear(response.result);
+    call.cameWith = top;
   }
 
-  /** Replaces the SDK's id in a cancellation with the id on the wire. Drops the cancellation if the call was never sent. */
-  #cancelling(message: Notification): Message | undefined {
-    if (message.method !== 'notifications/cancelled') return message;
-    const { requestId, reason } = message.params ?? {};
-    const call = this.calls.cancel(requestId, saysTimeout(reason) ? 'timeout' : 'cancelled');
-    if (call && this.calls.get(call.wireId) !== call) return undefined;
-    if (!call || call.wireId === requestId) return message;
-    return { ...message, params: { ...message.params, requestId: call.wireId } };
-  }
-
-  inbound(arrived: Message): Message | undefined {
-    const { message, top } = takeTop(arrived);
-    if (isRequest(message)) {
-      if (this.#serverRequests.size >= MAX_SERVER_REQUESTS) return this.#refuse(message);
-      const exchange = new ServerRequest(this, message, top);
-      exchange.done = this.#answer(exchange);
-      // The SDK, which waits for it too, reports a response that could not be sent.
-      exchange.done.catch(() => undefined);
-      return undefined;
-    }
-    if (isNotification(message)) {
-      if (!this.order.pass(message))
-        this.#tooMany(
-          `sent more than ${MAX_HELD} notifications behind its responses, and the rest is dropped`,
-        );
-      return undefined;
-    }
-    const call = this.calls.take(message);
-    if (!call) return message;
-    if ('result' in message) this.server.hear(message.result);
-    this.order.begin(call);
-    call.settle(message, top);
-    return undefined;
-  }
-
-  #notified(message: Notification): void {
-    // The SDKs do not respond to cancelled requests.
-    if (message.method === 'notifications/cancelled')
-      this.#serverRequests.get(message.params?.['requestId'] as Id)?.cancel('cancelled');
-    if (!this.#inwards.some((part) => part.notified?.(message, this))) this.link.deliver(message);
+  protected notified(notification: Notification): void {
+    if (!this.#inwards.some((part) => part.notified?.(notification, this))) this.deliver(notification);
   }
 
   /** Rejects the request of a server that exceeds the limit. The client's handlers never see it. */
-  #refuse({ id }: Request): undefined {
+  #refuse({ id }: Request): void {
     this.#tooMany(`asked more than ${MAX_SERVER_REQUESTS} things at a time, and gets an error for the rest`);
     const error = { code: INTERNAL_ERROR, message: 'Too many requests at a time' };
-    this.link.send({ jsonrpc: '2.0', id, error }).catch(() => undefined);
-    return undefined;
+    this.send({ jsonrpc: '2.0', id, error }).catch(() => undefined);
+  }
+
+  protected overflowed(): void {
+    this.#tooMany(`sent more than ${MAX_HELD} notifications behind its responses, and the rest is dropped`);
   }
 
   /** Reports a limit that the server has exceeded. */
   #tooMany(what: string): void {
-    this.link.transport.onerror?.(
+    this.transport.onerror?.(
       new ValiseError('limit-reached', `The server has ${what}.`, {
-        next: 'Close the connection if it goes on.',
+        next: 'If this continues, close the connection.',
       }),
     );
   }
 
-  closed(): void {
+  override ended(): void {
     for (const part of this.#inwards) part.closed?.(this);
-    this.calls.closed();
-    for (const exchange of this.#serverRequests.values()) exchange.cancel('closed');
+    super.ended();
   }
+}
+
+/**
+ * One feature on the client side. A connection calls its parts in order for outgoing messages and in reverse order for
+ * incoming ones. These hooks are the only points where a part sees a message.
+ */
+export interface ClientPart {
+  /** Returns the capabilities of this feature that the client announces to the server. */
+  announce?(connection: Connection): Families;
+  /** Loads state before anything is sent. */
+  opening?(connection: Connection): void | Promise<void>;
+  /** Called for a notification from the server. Returns true to hide it from the SDK. */
+  notified?(notification: Notification, connection: Connection): boolean;
+  /** Called if a call, or an answer during it, could not be delivered. Resolves to true if it should be sent once more. */
+  undelivered?(call: Call, error: unknown): Promise<boolean>;
+  /** Called when the transport has closed. */
+  closed?(connection: Connection): void;
+}
+
+/** Sends a call once more if `part` has fixed the reason why it could not be delivered. */
+export function sendingAgain(part: Required<Pick<ClientPart, 'undelivered'>>): ClientMiddleware {
+  return async (call, next) => {
+    try {
+      return await next();
+    } catch (error) {
+      if (error !== call.undelivered || !(await part.undelivered(call, error)) || call.isGivenUp) throw error;
+      return next();
+    }
+  };
 }

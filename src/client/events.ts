@@ -1,8 +1,8 @@
-import { Events, printWarnings } from '../events.ts';
-import { MAX_MESSAGE, type MessageLimit } from '../link/limit.ts';
+import { Events, printWarnings } from '../core/events.ts';
+import { MAX_MESSAGE, type MessageLimit } from '../edge/limit.ts';
+import type { Target } from './identity/target.ts';
 import type { JarEvents } from './jar/types.ts';
 import type { SessionEvents } from './sessions/types.ts';
-import type { Target } from './target.ts';
 
 /** The code of a client warning. Codes are stable across releases. */
 export type ClientWarningCode =

@@ -1,5 +1,4 @@
-import { ValiseError } from '../errors.ts';
-import type { Era } from '../wire/index.ts';
+import { ValiseError } from '../core/errors.ts';
 
 /** The major versions of the official SDK. */
 export type Major = 'v1' | 'v2';
@@ -7,14 +6,6 @@ export type Major = 'v1' | 'v2';
 /** Returns the SDK major of a client. Only v2 knows `server/discover`. */
 export function majorOf(client: object): Major {
   return 'getDiscoverResult' in client ? 'v2' : 'v1';
-}
-
-/** Returns the eras that a client supports. A v2 client supports the modern era only if its options say so. */
-export function erasOf(client: object): readonly Era[] {
-  const { _versionNegotiation } = client as { readonly _versionNegotiation?: { readonly mode?: unknown } };
-  const mode = _versionNegotiation?.mode ?? 'legacy';
-  if (majorOf(client) === 'v1' || mode === 'legacy') return ['legacy'];
-  return mode === 'auto' ? ['modern', 'legacy'] : ['modern'];
 }
 
 /** Returns the major to use for a host that has neither: the newer one, unless only the older one is installed. */

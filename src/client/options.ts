@@ -1,15 +1,137 @@
-import { ValiseError } from '../errors.ts';
-import { isObject } from '../json.ts';
-import type { StdioCommand } from '../link/stdio-client.ts';
-import type { TransportLike } from '../link/transport.ts';
-import { ANYTHING, BYTES, checkOptions, FLAG, SETTINGS, type TakenBy, TEXT } from '../options.ts';
-import { isStore } from '../store/is-store.ts';
+import { ValiseError } from '../core/errors.ts';
+import type { TransportLike } from '../core/instrument.ts';
+import { isObject } from '../core/json.ts';
+import { ANYTHING, BYTES, checkOptions, FLAG, SETTINGS, type TakenBy, TEXT } from '../core/options.ts';
+import type { FetchLike } from '../edge/fetch.ts';
+import type { StdioCommand } from '../edge/stdio-client.ts';
+import type { Keyring } from '../seal/index.ts';
+import { isStore, type Store } from '../store/types.ts';
+import type { Carrier } from '../wire/index.ts';
 import { CARRIERS } from '../wire/index.ts';
 import { HTTP_OPTIONS, type HttpOptions } from './connection/http.ts';
+import type { ClientStateStore } from './connection/state-store.ts';
 import { isClientStateStore } from './connection/state-store.ts';
+import type { HostProvider } from './host/host-provider.ts';
+import type { NamedServer } from './identity/target.ts';
 import { readQuotas } from './jar/quotas.ts';
-import type { NamedServer } from './target.ts';
-import type { ClientLike, ClientValiseOptions, ConnectOptions, TransportOptions } from './valise.ts';
+import type { JarQuotas } from './jar/types.ts';
+import type { AuthOptions } from './oauth/options.ts';
+import type { SecretsOptions } from './oauth/secrets.ts';
+import type { RecordOptions } from './recorded-events.ts';
+import type { ClientTelemetry } from './telemetry.ts';
+
+/** An SDK client of either major version. */
+export interface ClientLike {
+  connect(transport: unknown, options?: unknown): Promise<void>;
+  getServerCapabilities(): object | undefined;
+}
+
+/** Options for {@link openValise}. */
+export interface ClientValiseOptions extends SecretsOptions, RecordOptions {
+  /**
+   * The store for all client state: a URL that `openStore` accepts, or an open store, which its owner closes.
+   * Defaults to `sqlite:~/.valise/state.db`, in a folder that only its owner can enter.
+   */
+  readonly store?: string | Store | ClientStateStore | undefined;
+  /** Seals the store with this keyring, or its text. @defaultValue `VALISE_CLIENT_KEYS`, if the store is given by its URL */
+  readonly keys?: Keyring | string | undefined;
+  /**
+   * The user this state belongs to, if one process serves several users. Never an empty string. Defaults to no particular user.
+   */
+  readonly principal?: string | undefined;
+  /** Limits on the amount of state that is kept. */
+  readonly quotas?: JarQuotas | undefined;
+  /**
+   * Development only: also keeps state for localhost, IP addresses, names outside the public registries, and servers in
+   * this process. Emits one `warning` event to say that it is on.
+   */
+  readonly allowLocal?: boolean | undefined;
+  /** Identifies stdio servers by the digest of their file too, so that a changed program starts without state. */
+  readonly digest?: boolean | undefined;
+  /**
+   * How servers may carry the context of their questions, in order of preference. If it is set, servers add nothing to the
+   * draft messages, so they do not say when a question expires.
+   *
+   * @defaultValue all carriers
+   */
+  readonly carriers?: readonly Carrier[] | undefined;
+  /**
+   * The largest message to accept from a server: a response body, a server-sent event, or a line on stdio. Valise stops
+   * reading a larger one, fails the affected calls immediately, and emits a `message-too-large` event. Responses to sign-in
+   * requests and HTTP errors are limited to 1 MiB, or to this value if it is smaller.
+   *
+   * @defaultValue 67108864 (64 MiB)
+   */
+  readonly maxMessageBytes?: number | undefined;
+  /** Reports to OpenTelemetry: the result of `telemetry()` from `mcp-valise/otel`. By default nothing is measured. */
+  readonly telemetry?: ClientTelemetry | undefined;
+}
+
+/**
+ * Options for {@link ClientValise.connect}. Those of {@link HttpOptions} apply to a URL, `server` to a transport, and the
+ * others to any server.
+ */
+export interface ConnectOptions extends HttpOptions {
+  /**
+   * How long session-scope state lives if the transport has no session of its own. `'kept'` keeps it until it is cleared,
+   * so that programs that run for one call at a time share one session.
+   *
+   * @defaultValue `'connection'`: until the connection ends
+   */
+  readonly jarLifetime?: 'connection' | 'kept' | undefined;
+  /**
+   * Set to false if the client does not use data-layer sessions. The client then does not announce them. If a server needs
+   * one, it uses the transport's session instead, as for clients without Valise.
+   */
+  readonly sessions?: boolean | undefined;
+  /**
+   * The server at the other end: its URL, or the command that started it. Set it for custom transports, such as a wrapper,
+   * that do not reveal their server; without it they get no state.
+   *
+   * @example
+   * ```ts
+   * await valise.connect(client, logging(new StreamableHTTPClientTransport(url)), { server: url });
+   * ```
+   */
+  readonly server?: NamedServer | undefined;
+}
+
+/**
+ * Options for {@link ClientValise.transport} and {@link ClientValise.options}. The options of {@link HttpOptions} apply only to
+ * a URL.
+ */
+export interface TransportOptions extends HttpOptions, Pick<ConnectOptions, 'jarLifetime'> {
+  /**
+   * The name of the data-layer session for the host's requests, if the server has sessions. The first request creates it,
+   * and a later process finds it again by this name. Give each conversation its own name. Set to false for none: if a tool
+   * needs a session, it uses the transport's session, as for clients without Valise.
+   *
+   * @defaultValue `'default'`
+   */
+  readonly sessionName?: string | false | undefined;
+  /**
+   * Creates a data-layer session for this transport alone, with `sessionName` as its label, and deletes it when the
+   * transport closes, unless one of its calls waits for an answer.
+   *
+   * @defaultValue `false`
+   */
+  readonly ownSession?: boolean | undefined;
+}
+
+/** Options for {@link ClientValise.authProvider}. */
+export interface AuthProviderOptions extends AuthOptions {
+  /** Replaces the global `fetch` for requests that Valise sends itself. */
+  readonly fetch?: FetchLike | undefined;
+}
+
+/** Options to pass to a host that creates its own Streamable HTTP transport. */
+export interface HostOptions {
+  readonly fetch: FetchLike;
+  /** Present if the `auth` option was given. The `fetch` signs in by itself, but some hosts require a provider anyway. */
+  readonly authProvider: HostProvider | undefined;
+  /** Always undefined: `fetch` resumes the session, and an SDK client that receives an id skips `initialize`. */
+  readonly sessionId: undefined;
+}
 
 const WAYS: readonly unknown[] = CARRIERS;
 

@@ -1,9 +1,9 @@
 import { NO_RESPONSE } from '../core/compose.ts';
-import { ValiseError } from '../errors.ts';
-import { isObject } from '../json.ts';
+import { ValiseError } from '../core/errors.ts';
+import { isObject } from '../core/json.ts';
 import type { Id, Response, Result } from '../wire/index.ts';
 import type { Call, CallForm } from './call.ts';
-import { CONNECTION_CLOSED, RequestError } from './request-error.ts';
+import { CONNECTION_CLOSED, RequestError } from './errors.ts';
 
 /** Options for one of Valise's own requests. */
 export interface OwnRequestOptions extends CallForm {

@@ -1,13 +1,13 @@
 import { type Keyring, parseKeys } from '../seal/index.ts';
+import { declareSecrecy, secrecyOf } from '../store/driver.ts';
 import { type Entry, openStore, type Store, sealedStore } from '../store/index.ts';
 import { fileOf } from '../store/open.ts';
-import { PlainEntryError } from '../store/sealed-error.ts';
-import { declareSecrecy, secrecyOf } from '../store/secrecy.ts';
-import { closedError } from './closed.ts';
+import { PlainEntryError } from '../store/plain.ts';
 import { fromClientStateStore, isClientStateStore } from './connection/state-store.ts';
+import { closedError } from './errors.ts';
 import type { ClientEventSource } from './events.ts';
 import { KEY_FILE } from './oauth/secrets.ts';
-import type { ClientValiseOptions } from './valise.ts';
+import type { ClientValiseOptions } from './options.ts';
 
 /** The default store. */
 const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
@@ -39,12 +39,12 @@ export async function ownStore(
       release: () => opened.close(),
     };
   }
-  const given = isClientStateStore(store)
+  const own = isClientStateStore(store)
     ? fromClientStateStore(store)
     : keys === undefined
       ? store
       : sealedStore(store, keys);
-  return { ...untilRefused(measured(given, 'custom'), events), release: async () => {} };
+  return { ...untilRefused(measured(own, 'custom'), events), release: async () => {} };
 }
 
 /** Returns the file with the key of credentials, for systems without a keychain. */

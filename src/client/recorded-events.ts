@@ -1,5 +1,5 @@
-import { isObject, type Json, type JsonObject } from '../json.ts';
-import { sha256 } from '../sha256.ts';
+import { isObject, type Json, type JsonObject } from '../core/json.ts';
+import { sha256 } from '../core/sha256.ts';
 import { clock } from '../store/kit/clock.ts';
 import { collection, type Schema } from '../store/kit/collection.ts';
 import { ownProcess } from '../store/kit/process.ts';
@@ -45,11 +45,11 @@ interface Ring {
   readonly events: readonly (readonly [at: number, name: string, event: JsonObject])[];
 }
 
-/** How many events of one process are kept. */
+/** How many events of one process are stored. */
 const MOST_EVENTS = 200;
-/** The largest event that is kept, as JSON. A server chooses the names in it. */
+/** The largest event that is stored, as JSON. A server chooses the names in it. */
 const MOST_BYTES = 2048;
-/** How long the events of a process are kept after its last one, in seconds. */
+/** How long the events of a process are stored after its last one, in seconds. */
 const TTL = 86_400;
 /** How many processes are read. */
 const MOST_PROCESSES = 200;
@@ -93,12 +93,12 @@ export function recordEvents(
   const rings = collection(store, prefixOf(principal), RINGS);
   const { host, pid, started } = ownProcess();
   const id = `${host}-${pid}-${started}`;
-  let kept: Ring['events'] = [];
+  let latest: Ring['events'] = [];
   let stopWaiting: (() => void) | undefined;
   let writing: Promise<unknown> = Promise.resolve();
   const write = (): void => {
     stopWaiting = undefined;
-    const ring = { process: `${pid}@${host}`, events: kept };
+    const ring = { process: `${pid}@${host}`, events: latest };
     // Nothing depends on the record, so a store that cannot write it is no reason to fail.
     writing = writing.then(() => rings.put(id, ring, { ttl: TTL })).catch(() => undefined);
   };
@@ -106,7 +106,7 @@ export function recordEvents(
     events.on(name, (event) => {
       const text = JSON.stringify(event);
       if (text.length > MOST_BYTES) return;
-      kept = [...kept, [clock.now(), name, JSON.parse(text) as JsonObject] as const].slice(-MOST_EVENTS);
+      latest = [...latest, [clock.now(), name, JSON.parse(text) as JsonObject] as const].slice(-MOST_EVENTS);
       stopWaiting ??= clock.whileAlive(DELAY, write);
     }),
   );

@@ -9,7 +9,7 @@ import {
 } from '../wire/index.ts';
 import type { Call } from './call.ts';
 import { statusOf } from './connection/errors.ts';
-import { isCut } from './connection/unanswered.ts';
+import { isCut } from './connection/streams.ts';
 import type { ClientMiddleware } from './connection.ts';
 
 /** The pauses before a call is repeated, in milliseconds. A server that restarts behind a balancer is back within them. */
@@ -36,11 +36,11 @@ export const repeating: ClientMiddleware = async (call, next) => {
     const { response, error, isLost } = await attempt(call, next);
     const isRefused = response && 'error' in response && readIdempotencyError(response.error);
     const last = first && isRefused === 'not-repeatable' ? first : { response, error };
-    // The server has begun to ask, and what it has asked is pending. The answer can be given again.
-    if (!isLost || pause === undefined || call.hasBegun || call.isGivenUp) return outcome(last);
+    // If the server has begun to ask, its question is pending, and the answer can be given again.
+    if (!isLost || pause === undefined || call.hasBegun) return outcome(last);
     first ??= { response, error };
+    // A cancellation ends the pause. The connection does not send a call that was cancelled.
     await sleep(pause, call.signal);
-    if (call.isGivenUp) return outcome(last);
     // The server may still be working on the id of the earlier attempt.
     call.mark = `~${randomBytes(3).toString('base64url')}`;
     isRepeat = true;

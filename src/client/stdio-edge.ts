@@ -1,8 +1,8 @@
 import type { Writable } from 'node:stream';
-import { lowerLines } from '../link/edge-stdio.ts';
-import { exceed, type MessageLimit } from '../link/limit.ts';
-import { restoreRaw } from '../link/top.ts';
-import type { TransportLike } from '../link/transport.ts';
+import type { TransportLike } from '../core/instrument.ts';
+import { restoreRaw } from '../edge/drafts.ts';
+import { exceed, type MessageLimit } from '../edge/limit.ts';
+import { lowerLines } from '../edge/stdio.ts';
 
 /** The SDKs' own `StdioClientTransport`. Both majors keep these fields under the same names. */
 interface SdkTransport extends TransportLike {

@@ -1,8 +1,7 @@
 import type { Store } from '../store/types.ts';
-import type { ClientMiddleware } from './connection.ts';
+import type { ServerRequestMiddleware } from './call.ts';
+import type { ClientMiddleware, ClientPart } from './connection.ts';
 import type { ClientEventSource } from './events.ts';
-import type { ClientPart } from './part.ts';
-import type { ServerRequestMiddleware } from './server-request.ts';
 
 /** What a client tells its telemetry. */
 export interface ClientFacts {

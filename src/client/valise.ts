@@ -1,21 +1,16 @@
-import type { ValiseError } from '../errors.ts';
-import type { Listener } from '../events.ts';
-import type { FetchLike } from '../link/edge-fetch.ts';
-import type { MessageLimit } from '../link/limit.ts';
-import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts';
-import type { TransportLike } from '../link/transport.ts';
-import type { Keyring } from '../seal/index.ts';
-import type { Store } from '../store/types.ts';
-import type { Carrier } from '../wire/index.ts';
-import { closedError } from './closed.ts';
-import { authorizationFor, connectHttp, type Surroundings } from './connection/connect.ts';
+import type { ValiseError } from '../core/errors.ts';
+import type { Listener } from '../core/events.ts';
+import type { TransportLike } from '../core/instrument.ts';
+import type { MessageLimit } from '../edge/limit.ts';
+import { StdioClientTransport, type StdioCommand } from '../edge/stdio-client.ts';
+import type { ServerRequestMiddleware } from './call.ts';
+import { authorizationFor, connectHttp, connectTransport, type Surroundings } from './connection/connect.ts';
 import { type Connections, openConnections } from './connection/connections.ts';
 import type { Continuity } from './connection/continuity.ts';
 import { type HttpOptions, HttpTarget } from './connection/http.ts';
-import { connectOver } from './connection/over.ts';
-import { endTransport, followTarget } from './connection/session-state.ts';
-import type { ClientStateStore } from './connection/state-store.ts';
 import type { ClientMiddleware, Connection } from './connection.ts';
+import { type ClientPart, sendingAgain } from './connection.ts';
+import { closedError } from './errors.ts';
 import { type ClientEvents, clientEvents, messageLimit } from './events.ts';
 import { Flows } from './flows/middleware.ts';
 import { pendingQuestions } from './flows/pending.ts';
@@ -24,147 +19,36 @@ import type { Pending } from './flows/types.ts';
 import { HostFetch } from './host/host-fetch.ts';
 import { HostProvider } from './host/host-provider.ts';
 import { type HostTransport, ValiseTransport } from './host/host-transport.ts';
-import type { IdentityOptions } from './identity.ts';
+import type { IdentityOptions } from './identity/identity.ts';
+import { type NamedServer, type Target, targetKey, targetNamed, targetOf } from './identity/target.ts';
 import { ClientJar } from './jar/jar.ts';
-import { jarPart } from './jar/middleware.ts';
-import type { Jar, JarQuotas } from './jar/types.ts';
+import { endTransport, followTarget, jarPart } from './jar/middleware.ts';
+import type { Jar } from './jar/types.ts';
 import { installedMajor } from './major.ts';
 import type { Authorization } from './oauth/authorization.ts';
-import type { AuthOptions } from './oauth/options.ts';
-import { Secrets, type SecretsOptions } from './oauth/secrets.ts';
+import { Secrets } from './oauth/secrets.ts';
 import {
+  type AuthProviderOptions,
+  type ClientLike,
+  type ClientValiseOptions,
+  type ConnectOptions,
   checkClient,
   checkClientOptions,
   checkCommand,
   checkConnectOptions,
   checkTransportOptions,
   checkUrlOptions,
+  type HostOptions,
   isNamed,
   isUrl,
+  type TransportOptions,
 } from './options.ts';
 import { ownStore } from './own-store.ts';
-import { type ClientPart, sendingAgain } from './part.ts';
-import { type RecordedEvents, type RecordOptions, recordEvents, recordedEvents } from './recorded-events.ts';
+import { type RecordedEvents, recordEvents, recordedEvents } from './recorded-events.ts';
 import { repeating } from './repeat.ts';
-import type { ServerRequestMiddleware } from './server-request.ts';
 import { createSessions } from './sessions/middleware.ts';
-import { SessionRecords } from './sessions/record.ts';
+import { SessionRecords } from './sessions/session.ts';
 import type { ClientSession, ClientSessions, SessionsAccess } from './sessions/types.ts';
-import { type NamedServer, type Target, targetKey, targetNamed, targetOf } from './target.ts';
-import type { ClientTelemetry } from './telemetry.ts';
-
-/** An SDK client of either major version. */
-export interface ClientLike {
-  connect(transport: unknown, options?: unknown): Promise<void>;
-  getServerCapabilities(): object | undefined;
-}
-
-/** Options for {@link openValise}. */
-export interface ClientValiseOptions extends SecretsOptions, RecordOptions {
-  /**
-   * The store for all client state: a URL that `openStore` accepts, or an open store, which its owner closes.
-   * Defaults to `sqlite:~/.valise/state.db`, in a folder that only its owner can enter.
-   */
-  readonly store?: string | Store | ClientStateStore | undefined;
-  /** Seals the store with this keyring, or its text. @defaultValue `VALISE_CLIENT_KEYS`, if the store is given by its URL */
-  readonly keys?: Keyring | string | undefined;
-  /**
-   * The user this state belongs to, if one process serves several users. Never an empty string. Defaults to no particular user.
-   */
-  readonly principal?: string | undefined;
-  /** Limits on the amount of state that is kept. */
-  readonly quotas?: JarQuotas | undefined;
-  /**
-   * Development only: also keeps state for localhost, IP addresses, names outside the public registries, and servers in
-   * this process. Emits one `warning` event to say that it is on.
-   */
-  readonly allowLocal?: boolean | undefined;
-  /** Identifies stdio servers by the digest of their file too, so that a changed program starts without state. */
-  readonly digest?: boolean | undefined;
-  /**
-   * How servers may carry the context of their questions, in order of preference. If it is set, servers add nothing to the
-   * draft messages, so they do not say when a question expires.
-   *
-   * @defaultValue all carriers
-   */
-  readonly carriers?: readonly Carrier[] | undefined;
-  /**
-   * The largest message to accept from a server: a response body, a server-sent event, or a line on stdio. Valise stops
-   * reading a larger one, fails the affected calls immediately, and emits a `message-too-large` event. Responses to sign-in
-   * requests and HTTP errors are limited to 1 MiB, or to this value if it is smaller.
-   *
-   * @defaultValue 67108864 (64 MiB)
-   */
-  readonly maxMessageBytes?: number | undefined;
-  /** Reports to OpenTelemetry: the result of `telemetry()` from `mcp-valise/otel`. By default nothing is measured. */
-  readonly telemetry?: ClientTelemetry | undefined;
-}
-
-/**
- * Options for {@link ClientValise.connect}. Those of {@link HttpOptions} apply to a URL, `server` to a transport, and the
- * others to any server.
- */
-export interface ConnectOptions extends HttpOptions {
-  /**
-   * How long session-scope state lives if the transport has no session of its own. `'kept'` keeps it until it is cleared,
-   * so that programs that run for one call at a time share one session.
-   *
-   * @defaultValue `'connection'`: until the connection ends
-   */
-  readonly jarLifetime?: 'connection' | 'kept' | undefined;
-  /**
-   * Set to false if the client does not use data-layer sessions. The client then does not announce them. If a server needs
-   * one, it uses the transport's session instead, as for clients without Valise.
-   */
-  readonly sessions?: boolean | undefined;
-  /**
-   * The server at the other end: its URL, or the command that started it. Set it for custom transports, such as a wrapper,
-   * that do not reveal their server; without it they get no state.
-   *
-   * @example
-   * ```ts
-   * await valise.connect(client, logging(new StreamableHTTPClientTransport(url)), { server: url });
-   * ```
-   */
-  readonly server?: NamedServer | undefined;
-}
-
-/**
- * Options for {@link ClientValise.transport} and {@link ClientValise.options}. The options of {@link HttpOptions} apply only to
- * a URL.
- */
-export interface TransportOptions extends HttpOptions, Pick<ConnectOptions, 'jarLifetime'> {
-  /**
-   * The name of the data-layer session for the host's requests, if the server has sessions. The first request creates it,
-   * and a later process finds it again by this name. Give each conversation its own name. Set to false for none: if a tool
-   * needs a session, it uses the transport's session, as for clients without Valise.
-   *
-   * @defaultValue `'default'`
-   */
-  readonly sessionName?: string | false | undefined;
-  /**
-   * Creates a data-layer session for this transport alone, with `sessionName` as its label, and deletes it when the
-   * transport closes, unless one of its calls waits for an answer.
-   *
-   * @defaultValue `false`
-   */
-  readonly ownSession?: boolean | undefined;
-}
-
-/** Options for {@link ClientValise.authProvider}. */
-export interface AuthProviderOptions extends AuthOptions {
-  /** Replaces the global `fetch` for requests that Valise sends itself. */
-  readonly fetch?: FetchLike | undefined;
-}
-
-/** Options to pass to a host that creates its own Streamable HTTP transport. */
-export interface HostOptions {
-  readonly fetch: FetchLike;
-  /** Present if the `auth` option was given. The `fetch` signs in by itself, but some hosts require a provider anyway. */
-  readonly authProvider: HostProvider | undefined;
-  /** Always undefined: `fetch` resumes the session, and an SDK client that receives an id skips `initialize`. */
-  readonly sessionId: undefined;
-}
 
 /** The client side of Valise, as {@link openValise} returns it. */
 export interface ClientValise extends RecordedEvents {
@@ -315,7 +199,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       const connection =
         to instanceof HttpTarget
           ? await connectHttp(client, to, { ...surroundings, ...own, limit, keepsSession })
-          : await connectOver(
+          : await connectTransport(
               client,
               to,
               { ...own, stack: stack(), incoming: incoming(), target },

@@ -1,6 +1,7 @@
 import type { Attributes } from '@opentelemetry/api';
-import { redactUrls } from '../redact-urls.ts';
-import type { Request, Response } from '../wire/index.ts';
+import { redactUrls } from '../core/redact-urls.ts';
+import type { Meta, Request, Response } from '../wire/index.ts';
+import { DRAFTS, NAMES } from '../wire/names.ts';
 
 /** The longest name of a tool or prompt in an attribute. */
 const MAX_NAME = 128;
@@ -24,8 +25,14 @@ export function requestAttributes(request: Request): Attributes {
   };
 }
 
-/** Returns the attributes that name the subject of a request. They have few values, so metrics have them too. */
-export function subjectAttributes({ method, params }: Request): Attributes {
+/** Returns the arguments of a tool as an attribute, if the user has opted in. */
+export function argumentAttributes({ method, params }: Request, captureContent: boolean): Attributes {
+  if (!captureContent || method !== 'tools/call') return {};
+  return { 'gen_ai.tool.call.arguments': JSON.stringify(params?.['arguments'] ?? {}) };
+}
+
+/** Returns the attributes that name the tool or prompt of a request. Metrics have them too. */
+export function subjectAttributes({ method, params }: Pick<Request, 'method' | 'params'>): Attributes {
   const name = params?.['name'];
   if (typeof name !== 'string') return {};
   const short = name.slice(0, MAX_NAME);
@@ -33,7 +40,7 @@ export function subjectAttributes({ method, params }: Request): Attributes {
   return method === 'prompts/get' ? { 'gen_ai.prompt.name': short } : {};
 }
 
-/** Returns the attributes of a response that is an error, or undefined if it is none. */
+/** Returns the attributes of a response that is an error. Returns undefined for any other response. */
 export function failureOf(response: Response): Attributes | undefined {
   if ('error' in response) {
     const code = String(response.error.code);
@@ -42,17 +49,25 @@ export function failureOf(response: Response): Attributes | undefined {
   return response.result['isError'] === true ? { 'error.type': 'tool_error' } : undefined;
 }
 
-/** The number of different values of one label that metrics distinguish. A peer can send any number of names. */
-const MAX_VALUES = 200;
+const { legacy, modern } = NAMES;
+const FAMILIES: readonly (readonly [family: string, keys: readonly string[]])[] = [
+  ['jar', [modern.state.key, legacy.state.session, legacy.state.server]],
+  ['sessions', [modern.session, legacy.session, DRAFTS.session]],
+  ['idempotency', [modern.idempotency.key]],
+];
 
-/** Replaces values of a label beyond the first {@link MAX_VALUES} by `_other`, so that no peer can grow the metrics. */
-export class Labels {
-  readonly #seen = new Set<string>();
+/** Returns the families that a request and its response use. `isRound`: whether they belong to a flow. */
+export function familiesUsed(request: Request, response: Response | undefined, isRound: boolean): string[] {
+  const metas = [request.params?._meta, response && 'result' in response ? response.result._meta : undefined];
+  const used = FAMILIES.filter(([, keys]) => metas.some((meta) => hasAny(meta, keys)));
+  return [...used.map(([family]) => family), ...(isRound ? ['flows'] : [])];
+}
 
-  of(value: string): string {
-    if (this.#seen.has(value)) return value;
-    if (this.#seen.size >= MAX_VALUES) return '_other';
-    this.#seen.add(value);
-    return value;
-  }
+/** Whether a message names a data-layer session, in any spelling. */
+export function hasSession(meta: Meta | undefined): boolean {
+  return hasAny(meta, [modern.session, legacy.session, DRAFTS.session]);
+}
+
+function hasAny(meta: Meta | undefined, keys: readonly string[]): boolean {
+  return meta !== undefined && keys.some((key) => meta[key] !== undefined);
 }

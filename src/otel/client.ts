@@ -8,14 +8,13 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api';
-import type { Call } from '../client/call.ts';
+import type { Call, ServerRequestMiddleware } from '../client/call.ts';
 import type { ClientMiddleware, Connection } from '../client/connection.ts';
-import type { ServerRequestMiddleware } from '../client/server-request.ts';
 import type { ClientFacts, ClientObservation } from '../client/telemetry.ts';
 import { NO_RESPONSE } from '../core/compose.ts';
 import type { Request, Response } from '../wire/index.ts';
-import { familiesUsed } from '../wire/used.ts';
-import { failureOf, Labels, requestAttributes, spanName, subjectAttributes } from './attributes.ts';
+import { argumentAttributes, failureOf, familiesUsed, requestAttributes, spanName } from './attributes.ts';
+import { observing, sideMetrics } from './metrics.ts';
 import type { Settings } from './settings.ts';
 import { contextIn, fieldsOf, hasTrace, spanOfOthers } from './trace-context.ts';
 
@@ -24,37 +23,19 @@ export function observeClient(
   { events, pending }: ClientFacts,
   tracer: Tracer,
   meter: Meter,
-  { spans, captureContent, buckets }: Settings,
+  { spans, captureContent }: Settings,
 ): ClientObservation {
-  const duration = meter.createHistogram('mcp.client.operation.duration', {
-    unit: 's',
-    description: 'The duration of a request, from sending it to its response.',
-    advice: buckets,
-  });
-  const lifetime = meter.createHistogram('mcp.client.session.duration', {
-    unit: 's',
-    description: 'The duration of a connection.',
-  });
-  const rejected = meter.createCounter('valise.rejected', {
-    description: 'What servers sent and the client did not accept, by reason.',
-  });
+  const metrics = sideMetrics(meter, 'client');
   const refreshes = meter.createCounter('valise.oauth.refreshes', {
     description: 'Access tokens that this process has refreshed.',
   });
   const open = meter.createObservableGauge('valise.pending', { description: 'Pending questions.' });
-  const names = new Labels();
-  const reasons = new Labels();
-  const reject = (family: string, reason: string): void =>
-    rejected.add(1, { 'valise.family': family, 'valise.rejected.reason': reasons.of(reason) });
-  const observe: Parameters<typeof open.addCallback>[0] = async (result) =>
-    result.observe(await pending(), { 'valise.side': 'client' });
-  open.addCallback(observe);
   const offs = [
-    events.on('refused', ({ reason }) => reject('state', reason)),
-    events.on('session-refused', ({ reason }) => reject('sessions', reason)),
-    events.on('message-too-large', () => reject('limits', 'message-too-large')),
+    events.on('refused', ({ reason }) => metrics.reject('jar', reason)),
+    events.on('session-refused', ({ reason }) => metrics.reject('sessions', reason)),
+    events.on('message-too-large', () => metrics.reject('limits', 'message-too-large')),
     events.on('refreshed', () => refreshes.add(1)),
-    () => open.removeCallback(observe),
+    observing(open, async (result) => result.observe(await pending(), { 'valise.side': 'client' })),
   ];
   const since = new WeakMap<Connection, number>();
   const begin = (call: Call): Span | undefined => {
@@ -64,10 +45,7 @@ export function observeClient(
     const attributes: Attributes = {
       ...requestAttributes(request),
       ...peerAttributes(call.connection),
-      ...(captureContent &&
-        request.method === 'tools/call' && {
-          'gen_ai.tool.call.arguments': JSON.stringify(request.params?.['arguments'] ?? {}),
-        }),
+      ...argumentAttributes(request, captureContent),
     };
     return tracer.startSpan(spanName(request), { kind: SpanKind.CLIENT, attributes });
   };
@@ -95,14 +73,7 @@ export function observeClient(
       }
       if (failure) span?.setAttributes(failure).setStatus({ code: SpanStatusCode.ERROR });
       span?.end();
-      const subject = subjectAttributes(call.request);
-      for (const key of Object.keys(subject)) subject[key] = names.of(String(subject[key]));
-      duration.record((performance.now() - start) / 1000, {
-        'mcp.method.name': call.method,
-        ...subject,
-        ...peerAttributes(call.connection),
-        ...failure,
-      });
+      metrics.request(start, call.request, peerAttributes(call.connection), failure);
     }
   };
 
@@ -130,8 +101,7 @@ export function observeClient(
       closed(connection) {
         const start = since.get(connection);
         since.delete(connection);
-        if (start !== undefined)
-          lifetime.record((performance.now() - start) / 1000, peerAttributes(connection));
+        if (start !== undefined) metrics.session(start, peerAttributes(connection));
       },
     },
     close: () => offs.forEach((off) => void off()),

@@ -8,9 +8,9 @@ import { isSpanContextValid, metrics, ROOT_CONTEXT, trace } from '@opentelemetry
 import type { ClientTelemetry } from '../client/telemetry.ts';
 import type { ServerTelemetry } from '../server/telemetry.ts';
 import { observeClient } from './client.ts';
+import { measuredStore } from './metrics.ts';
 import { observeServer } from './server.ts';
 import { readSettings, type TelemetryOptions } from './settings.ts';
-import { measuredStore } from './store.ts';
 
 export type { TelemetryOptions } from './settings.ts';
 
@@ -40,19 +40,6 @@ export function telemetry(options: TelemetryOptions = {}): Telemetry {
   return {
     server: (facts) => (isOff() ? undefined : observeServer(facts, tracer, meter(), settings)),
     client: (facts) => (isOff() ? undefined : observeClient(facts, tracer, meter(), settings)),
-    store: (store, system) => {
-      if (!isMetered()) return store;
-      return measuredStore(
-        store,
-        system,
-        meter().createHistogram('valise.store.duration', {
-          unit: 's',
-          description: 'The duration of an operation of the store.',
-          advice: {
-            explicitBucketBoundaries: [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10],
-          },
-        }),
-      );
-    },
+    store: (store, system) => (isMetered() ? measuredStore(store, system, meter()) : store),
   };
 }

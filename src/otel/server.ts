@@ -13,8 +13,15 @@ import { NO_RESPONSE } from '../core/compose.ts';
 import type { Exchange, ServerMiddleware } from '../server/exchange.ts';
 import type { ServerFacts, ServerObservation } from '../server/telemetry.ts';
 import { INTRODUCTIONS, type Response } from '../wire/index.ts';
-import { familiesUsed, hasSession } from '../wire/used.ts';
-import { failureOf, Labels, requestAttributes, spanName, subjectAttributes } from './attributes.ts';
+import {
+  argumentAttributes,
+  failureOf,
+  familiesUsed,
+  hasSession,
+  requestAttributes,
+  spanName,
+} from './attributes.ts';
+import { observing, type SideMetrics, sideMetrics } from './metrics.ts';
 import type { Settings } from './settings.ts';
 import {
   contextIn,
@@ -30,18 +37,9 @@ export function observeServer(
   facts: ServerFacts,
   tracer: Tracer,
   meter: Meter,
-  { spans, captureContent, captureSessionId, buckets }: Settings,
+  { spans, captureContent, captureSessionId }: Settings,
 ): ServerObservation {
-  const duration = meter.createHistogram('mcp.server.operation.duration', {
-    unit: 's',
-    description: 'The duration of a request that the server handles.',
-    advice: buckets,
-  });
-  const lifetime = meter.createHistogram('mcp.server.session.duration', {
-    unit: 's',
-    description: 'The duration of a transport session.',
-  });
-  const names = new Labels();
+  const metrics = sideMetrics(meter, 'server');
 
   /** Creates the span of a request, unless another library has. */
   const begin = (exchange: Exchange): { span: Span | undefined; isOwn: boolean } => {
@@ -51,16 +49,13 @@ export function observeServer(
     const { _meta } = request.params ?? {};
     const parent = contextIn(_meta);
     const ambient = trace.getActiveSpan()?.spanContext();
-    // The request names its parent. What is active here, such as the HTTP request, is a link then.
+    // The request names its parent. The active span, such as that of the HTTP request, becomes a link.
     const links: Link[] = ambient && hasTrace(_meta) ? [{ context: ambient }] : [];
     const attributes: Attributes = {
       ...requestAttributes(request),
       ...peerAttributes(exchange),
       ...(captureSessionId && exchange.transportSession && { 'mcp.session.id': exchange.transportSession }),
-      ...(captureContent &&
-        request.method === 'tools/call' && {
-          'gen_ai.tool.call.arguments': JSON.stringify(request.params?.['arguments'] ?? {}),
-        }),
+      ...argumentAttributes(request, captureContent),
     };
     return {
       span: tracer.startSpan(spanName(request), { kind: SpanKind.SERVER, attributes, links }, parent),
@@ -93,7 +88,7 @@ export function observeServer(
     const { request } = exchange;
     const { span, isOwn } = begin(exchange);
     exchange.observed = { traceparent: span && traceparentOf(span.spanContext()) };
-    if (INTRODUCTIONS.has(request.method)) followSession(exchange, lifetime);
+    if (INTRODUCTIONS.has(request.method)) followSession(exchange, metrics);
     let failure: Attributes | undefined;
     let response: Response | undefined;
     try {
@@ -112,37 +107,32 @@ export function observeServer(
         if (failure && isOwn) span.setAttributes(failure).setStatus({ code: SpanStatusCode.ERROR });
       }
       if (isOwn) span?.end();
-      duration.record((performance.now() - start) / 1000, {
-        'mcp.method.name': request.method,
-        ...bounded(subjectAttributes(request), names),
-        ...peerAttributes(exchange),
-        ...failure,
-      });
+      metrics.request(start, request, peerAttributes(exchange), failure);
     }
   };
 
   return {
     middleware,
-    asking(request) {
-      const { params } = request;
-      if (hasTrace(params?._meta)) return request;
-      const fields = fieldsOf(context.active());
-      return fields['traceparent'] === undefined
-        ? request
-        : { ...request, params: { ...params, _meta: { ...params?._meta, ...fields } } };
+    outgoing(question, next) {
+      const { params } = question.request;
+      const fields = hasTrace(params?._meta) ? {} : fieldsOf(context.active());
+      if (fields['traceparent'] !== undefined)
+        question.request = {
+          ...question.request,
+          params: { ...params, _meta: { ...params?._meta, ...fields } },
+        };
+      return next();
     },
-    close: observeEvents(facts, meter),
+    close: observeEvents(facts, meter, metrics),
   };
 }
 
 /** Counts what the events and counters of the server tell. */
-function observeEvents({ events, counts, waiting }: ServerFacts, meter: Meter): () => void {
-  const rejected = meter.createCounter('valise.rejected', {
-    description: 'What clients sent and the server did not accept, by reason.',
-  });
-  const reasons = new Labels();
-  const reject = (family: string, reason: string): void =>
-    rejected.add(1, { 'valise.family': family, 'valise.rejected.reason': reasons.of(reason) });
+function observeEvents(
+  { events, counts, waiting }: ServerFacts,
+  meter: Meter,
+  metrics: SideMetrics,
+): () => void {
   const rounds = meter.createObservableCounter('valise.rounds', {
     description: 'The rounds of flows, by what became of them.',
   });
@@ -150,9 +140,9 @@ function observeEvents({ events, counts, waiting }: ServerFacts, meter: Meter): 
     description: 'Calls that wait for their user.',
   });
   const offs = [
-    events.on('rejected', ({ family, reason }) => reject(family, reason)),
-    events.on('overloaded', () => reject('limits', 'overloaded')),
-    events.on('message-too-large', () => reject('limits', 'message-too-large')),
+    events.on('rejected', ({ family, reason }) => metrics.reject(family, reason)),
+    events.on('overloaded', () => metrics.reject('limits', 'overloaded')),
+    events.on('message-too-large', () => metrics.reject('limits', 'message-too-large')),
     observing(rounds, (result) => {
       for (const [state, count] of Object.entries(counts()))
         result.observe(count, { 'valise.round.state': state });
@@ -162,24 +152,12 @@ function observeEvents({ events, counts, waiting }: ServerFacts, meter: Meter): 
   return () => offs.forEach((off) => void off());
 }
 
-type Instrument = ReturnType<Meter['createObservableGauge']>;
-type Callback = Parameters<Instrument['addCallback']>[0];
-
-function observing(instrument: Instrument, callback: Callback): () => void {
-  instrument.addCallback(callback);
-  return () => instrument.removeCallback(callback);
-}
-
 /** Measures a transport session from its introduction to the end of its transport. */
-function followSession(exchange: Exchange, lifetime: ReturnType<Meter['createHistogram']>): void {
+function followSession(exchange: Exchange, metrics: SideMetrics): void {
   if (exchange.transportSession === undefined) return;
   const start = performance.now();
   const attributes = peerAttributes(exchange);
-  exchange.link.closed.addEventListener(
-    'abort',
-    () => lifetime.record((performance.now() - start) / 1000, attributes),
-    { once: true },
-  );
+  exchange.link.closed.addEventListener('abort', () => metrics.session(start, attributes), { once: true });
 }
 
 function peerAttributes({ peer, transportSession, edgeContext }: Exchange): Attributes {
@@ -195,10 +173,4 @@ function peerAttributes({ peer, transportSession, edgeContext }: Exchange): Attr
 function sessionKind({ request, transportSession }: Exchange): string {
   if (hasSession(request.params?._meta)) return 'data-layer';
   return transportSession === undefined ? 'none' : 'transport';
-}
-
-function bounded(attributes: Attributes, names: Labels): Attributes {
-  for (const key of ['gen_ai.tool.name', 'gen_ai.prompt.name'])
-    if (attributes[key] !== undefined) attributes[key] = names.of(String(attributes[key]));
-  return attributes;
 }

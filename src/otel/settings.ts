@@ -1,5 +1,5 @@
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
-import { checkOptions, FLAG, SETTINGS } from '../options.ts';
+import { checkOptions, FLAG, SETTINGS } from '../core/options.ts';
 
 /** Options of {@link telemetry}. */
 export interface TelemetryOptions {
@@ -27,8 +27,6 @@ export interface Settings {
   readonly spans: boolean;
   readonly captureContent: boolean;
   readonly captureSessionId: boolean;
-  /** The buckets that the semantic conventions recommend. */
-  readonly buckets: { explicitBucketBoundaries: number[] };
 }
 
 /** Checks the options and applies defaults. */
@@ -41,8 +39,5 @@ export function readSettings(options: TelemetryOptions): Settings {
     meterProvider: SETTINGS,
   });
   const { spans = true, captureContent = false, captureSessionId = false } = options;
-  const buckets = {
-    explicitBucketBoundaries: [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300],
-  };
-  return { spans, captureContent, captureSessionId, buckets };
+  return { spans, captureContent, captureSessionId };
 }

@@ -1,4 +1,4 @@
-import { ValiseError } from '../errors.ts';
+import { ValiseError } from '../core/errors.ts';
 
 /** The maximum nesting depth: deeper than any real request, and far from a stack overflow. */
 const DEEPEST = 200;

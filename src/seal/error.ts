@@ -1,4 +1,4 @@
-import { ValiseError } from '../errors.ts';
+import { ValiseError } from '../core/errors.ts';
 
 /**
  * Why a token was rejected. Use it in the program and its log only: to peers, all rejections look alike.

@@ -1,4 +1,4 @@
-import { ValiseError } from '../errors.ts';
+import { ValiseError } from '../core/errors.ts';
 
 /** Records which tokens have been used. */
 export interface Ledger {

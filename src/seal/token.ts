@@ -1,4 +1,3 @@
-import { NONCE_BYTES, SALT_BYTES, TAG_BYTES } from './derived-key.ts';
 import { SealError } from './error.ts';
 import { KID_CHARS } from './keyring.ts';
 
@@ -17,6 +16,11 @@ import { KID_CHARS } from './keyring.ts';
  * describes the whole format, with a test vector.
  */
 const TOKEN_START = 'v1.';
+
+/** The number of bytes of the salt, the nonce and the tag in the body of a token. */
+export const SALT_BYTES = 16;
+export const NONCE_BYTES = 12;
+export const TAG_BYTES = 16;
 
 const BODY_AT = TOKEN_START.length + KID_CHARS + 1;
 const SMALLEST_BODY = SALT_BYTES + NONCE_BYTES + TAG_BYTES;

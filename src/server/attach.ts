@@ -1,20 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { compose, NO_RESPONSE } from '../core/compose.ts';
-import { NotificationOrder } from '../core/notification-order.ts';
-import { ValiseError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { lazy } from '../lazy.ts';
-import { tooLargeRequest } from '../link/edge-stdio.ts';
-import { claim, type TapEnd } from '../link/tap.ts';
-import { StartTap } from '../link/tap-at-start.ts';
-import { type Top, takeTop } from '../link/top.ts';
-import { stdinOf, type TransportLike } from '../link/transport.ts';
+import type { Middleware } from '../core/compose.ts';
+import type { TransportLike } from '../core/instrument.ts';
+import type { JsonObject } from '../core/json.ts';
+import { lazy } from '../core/lazy.ts';
+import { Link } from '../core/link.ts';
+import { type Top, takeTop } from '../edge/drafts.ts';
+import { stdinOf, tooLargeRequest } from '../edge/stdio.ts';
+import { type Family, familiesUsed, unsupportedVersions } from '../wire/extension-version.ts';
 import {
   announceServer,
   type Families,
   type Id,
   INTRODUCTIONS,
-  isNotification,
   isRequest,
   type Message,
   type Meta,
@@ -22,19 +19,22 @@ import {
   type Notification,
   type Request,
   type Response,
+  type RpcError,
 } from '../wire/index.ts';
-import { withoutAdvice } from './advice.ts';
 import type { TellCaller } from './caller.ts';
-import { configOf, hasToolWith, type ToolFacts, toolOf } from './config.ts';
-import { takeEdgeContext } from './edge-context.ts';
-import { currentExchange, Exchange, type ServerLink, type ServerMiddleware, type Stage } from './exchange.ts';
-import { type Fault, MAX_UNDER_WAY, tooManyNotifications, tooManyRequests } from './fault.ts';
-import { handles } from './handles.ts';
+import { type EdgeContext, takeEdgeContext } from './edge-context.ts';
+import {
+  currentExchange,
+  Exchange,
+  type ServerLink,
+  type ServerMiddleware,
+  ServerQuestion,
+} from './exchange.ts';
+import { type Fault, MAX_UNDER_WAY, tooManyNotifications, tooManyRequests, withoutAdvice } from './fault.ts';
 import { isHttp, type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
 import { authInfoOf, type TellPrincipal } from './principal.ts';
 import { asRequest, isInRequest } from './request-store.ts';
-import type { ServerLike } from './server-like.ts';
-import { versionRefusal } from './version-gate.ts';
+import { configOf, handles, hasToolWith, type ServerLike, type ToolFacts, toolOf } from './sdk-server.ts';
 
 /** State and callbacks that all links of all servers of one Valise share. */
 export interface Attachment {
@@ -51,8 +51,8 @@ export interface Attachment {
     exchange: Exchange | undefined,
     link: ServerLink,
   ): Notification | undefined;
-  /** Adds to a request that the server sends to the client. Undefined if nothing does. */
-  readonly asking?: ((request: Request) => Request) | undefined;
+  /** The middlewares that requests of the server to the client pass through, outermost first. */
+  readonly outgoing: readonly Middleware<ServerQuestion, Response>[];
   /** Handles a response that nobody in this process waits for. Returns true if it was accepted. */
   answered(response: Response, top: Top | undefined, link: ServerLink, extra: unknown): boolean;
   readonly principalOf: TellPrincipal;
@@ -65,51 +65,29 @@ export interface Attachment {
 const processName = lazy(() => randomBytes(12).toString('base64url'));
 let links = 0;
 
-/** Inserts the middlewares between a transport and the server that connects to it. The transport stays the same object. */
-export function attach(server: ServerLike, transport: TransportLike, attachment: Attachment): ServerLink {
-  if (claim(transport, attachment.owner) === undefined)
-    throw new ValiseError('already-connected', 'This transport is attached to this Valise already.', {
-      next: 'Attach each transport once, and make a new one for each connection.',
-    });
-  return new Attached(server, transport, attachment);
-}
-
-/** A message with the transport's data about it. */
-interface Arrived {
-  readonly message: Message;
-  readonly extra: unknown;
-}
-
-/** One attached transport. A stateless server creates one per request, and methods are cheaper than closures. */
-class Attached implements ServerLink, Stage, TapEnd {
-  readonly owner: object;
+/**
+ * Inserts the middlewares between a transport and the server that connects to it. The transport stays the same object. A
+ * stateless server creates one per request.
+ */
+export class AttachedServer extends Link<Exchange, ServerQuestion, Top> implements ServerLink {
   readonly tellCaller: TellCaller | undefined;
-  readonly transport: TransportLike;
-  readonly link = this;
   readonly #server: ServerLike;
   readonly #attachment: Attachment;
-  readonly #tap: StartTap;
-  readonly #send: TransportLike['send'];
-  readonly #exchanges = new Map<Id, Exchange>();
   readonly #number = ++links;
-  /** Requests that have not reached the SDK yet, which later notifications must not overtake. */
-  readonly #order = new NotificationOrder<Arrived>(({ message, extra }) => this.#tap.deliver(message, extra));
-  /** The SDK's ids of the server's own requests, keyed by their ids on the wire. */
-  #asked: Map<Id, Id> | undefined;
-  #name: string | undefined;
   #known: Peer = STRANGER;
   #closing: AbortController | undefined;
   #isClosed = false;
 
   constructor(server: ServerLike, transport: TransportLike, attachment: Attachment) {
+    super(transport, {
+      owner: attachment.owner,
+      incoming: attachment.stack,
+      outgoing: attachment.outgoing,
+      setOnce: true,
+    });
     this.#server = server;
-    this.transport = transport;
     this.#attachment = attachment;
-    this.owner = attachment.owner;
     this.tellCaller = attachment.tellCaller;
-    this.#send = transport.send;
-    this.#tap = new StartTap(transport, this);
-    transport.send = (message: Message, options?: unknown) => this.#outbound(message, options);
   }
 
   config(request: Request): Meta | undefined {
@@ -124,168 +102,172 @@ class Attached implements ServerLink, Stage, TapEnd {
     return toolOf(this.#server, name);
   }
 
-  deliver(message: Message, extra?: unknown): void {
-    this.#tap.deliver(message, extra);
-  }
-
-  send(message: Message, options?: unknown): Promise<void> {
-    return this.#send.call(this.transport, message, options);
-  }
-
   get closed(): AbortSignal {
     this.#closing ??= new AbortController();
     if (this.#isClosed) this.#closing.abort();
     return this.#closing.signal;
   }
 
-  ended(): void {
+  override ended(): void {
+    super.ended();
     this.#isClosed = true;
-    for (const exchange of this.#exchanges.values()) exchange.cancel('closed');
     this.#closing?.abort();
-    this.#asked?.clear();
   }
 
-  /** Handles a message from the wire. */
-  receive(arrived: Message, extra?: unknown): void {
-    const { message, top } = takeTop(arrived);
-    if (isRequest(message)) this.#received(message, top, extra);
-    else if (this.#isLost(extra)) return;
-    else if (isNotification(message)) this.#notified(message, extra);
-    else this.#answered(message, top, extra);
-  }
+  protected decode = takeTop;
 
-  /** Handles a message from the SDK. */
-  #outbound(message: Message, options?: unknown): Promise<void> {
-    if (!isRequest(message) && !isNotification(message)) return this.#responded(message, options);
-    const out = isRequest(message) ? this.#asking(message) : this.#notifying(message);
-    if (!out) return Promise.resolve();
-    const { relatedRequestId } = (options ?? {}) as { readonly relatedRequestId?: Id };
-    if (relatedRequestId !== undefined) this.#exchanges.get(relatedRequestId)?.edgeContext?.sent?.(out);
-    return this.send(out, options);
-  }
-
-  #received(message: Request, top: Top | undefined, extra: unknown): void {
-    const { fault, principalOf } = this.#attachment;
-    const refuse = (error: ReturnType<Fault>): void => this.#reply({ jsonrpc: '2.0', id: message.id, error });
-    if (this.#exchanges.size >= MAX_UNDER_WAY) {
-      refuse(fault(tooManyRequests()));
-      return;
-    }
-    const edgeContext = takeEdgeContext(this.owner, this.#number, extra, message.id);
-    const isFirst = message.method === 'initialize';
-    const isKnown = isFirst || this.transport.sessionId !== undefined;
-    const refused = tooLargeRequest(message) ?? edgeContext?.stray?.judge(isKnown);
-    if (refused) {
-      refuse(refused);
-      return;
-    }
-    const peer = peerOf(message, edgeContext?.peer ?? this.#known);
-    if (isFirst) this.#known = peer;
-    const params = withoutIntroduction(message.params);
-    let principal: ReturnType<TellPrincipal>;
-    try {
-      principal = principalOf(
-        authInfoOf(extra),
-        extra,
-        !isHttp(extra) && stdinOf(this.transport) !== undefined,
-      );
-    } catch (error) {
-      refuse(fault(error));
-      return;
-    }
-    const exchange = new Exchange(this, {
-      request: params === message.params ? message : { ...message, params },
-      top,
-      extra,
-      edgeContext,
-      peer,
-      principal,
-      transportSession:
-        this.transport.sessionId ??
-        edgeContext?.transportSession ??
-        (isHttp(extra) ? undefined : `link:${this.#nonce}`),
-      isHandled: handles(this.#server, message.method),
-    });
-    const { isHandled } = exchange;
-    // The SDK responds immediately that it does not know the method, and the HTTP status depends on that. If two requests share
-    // an id, which violates the protocol, the second one bypasses the middlewares. A call that continues from an answer has the id
-    // of the call that asked, which may not have ended yet.
-    const other = this.#exchanges.get(message.id);
-    const isRepeated = other !== undefined && other.round === undefined;
-    if ((!isHandled && !this.#attachment.answers(exchange)) || isRepeated) {
-      this.#tap.deliver(exchange.request, extra);
-      return;
-    }
-    // A request that never reaches the SDK delays nothing.
-    if (isHandled) this.#order.begin(exchange);
-    // A message that came through the HTTP edge is already part of a request.
-    void (edgeContext && isInRequest() ? this.#run(exchange) : asRequest(() => this.#run(exchange)));
-  }
-
-  async #run(exchange: Exchange): Promise<void> {
-    const { id } = exchange.request;
-    this.#exchanges.set(id, exchange);
-    let response: Response | undefined;
-    try {
-      const { unsupported } = exchange.peer.families;
-      response =
-        (unsupported && versionRefusal(exchange, unsupported)) ??
-        (await compose(this.#attachment.stack, exchange, () => this.#handle(exchange)));
-    } catch (error) {
-      if (error !== NO_RESPONSE)
-        response = exchange.respond({
-          error: this.#attachment.fault(error, exchange.runs === 0 ? 'not-done' : 'unknown'),
-        });
-    } finally {
-      if (this.#exchanges.get(id) === exchange) this.#exchanges.delete(id);
-      this.#order.end(exchange);
-    }
-    if (response) this.#reply(response);
-  }
-
-  async #handle(exchange: Exchange): Promise<Response> {
-    const response = await exchange.handle(() => {
-      this.#tap.deliver(exchange.request, exchange.extra);
-      this.#order.end(exchange);
-    });
-    return this.#introducing(exchange, withoutAdvice(exchange, response, this.#attachment.fault));
-  }
-
-  #notified(message: Notification, extra: unknown): void {
-    if (message.method === 'notifications/cancelled')
-      this.#exchanges.get(message.params?.['requestId'] as Id)?.cancel('cancelled');
-    if (!this.#order.pass({ message, extra })) this.#attachment.fault(tooManyNotifications());
-  }
-
-  #notifying(message: Notification): Notification | undefined {
-    return this.#attachment.notifying(this.#cancelling(message), currentExchange(this), this);
-  }
-
-  /** Handles the SDK's response to a request. */
-  #responded(response: Response, options: unknown): Promise<void> {
-    const { id } = response;
-    const exchange = this.#exchanges.get(id as Id);
-    return exchange?.answered(response) ? Promise.resolve() : this.send(response, options);
-  }
-
-  /** Makes the ids of this link's own requests unique, since another instance may use the same numbers. */
-  get #nonce(): string {
-    this.#name ??= `${processName()}${this.#number.toString(36)}`;
-    return this.#name;
+  override receive(message: Message, extra?: unknown): void {
+    if (isRequest(message) || !this.#isLost(extra)) super.receive(message, extra);
   }
 
   /** Whether a message that expects no response names an unknown transport session. The edge then reports it. */
   #isLost(extra: unknown): boolean {
     const edgeContext = takeEdgeContext(this.owner, this.#number, extra);
-    return edgeContext?.stray?.judge(this.transport.sessionId !== undefined) !== undefined;
+    return edgeContext?.foreignSession?.check(this.transport.sessionId !== undefined) !== undefined;
   }
 
-  #reply(response: Response): void {
-    this.send(response).catch((error: unknown) => this.transport.onerror?.(error as Error));
+  protected requested(message: Request, top: Top | undefined, extra: unknown): void {
+    const edgeContext = takeEdgeContext(this.owner, this.#number, extra, message.id);
+    const exchange = this.#exchangeFor(message, top, extra, edgeContext);
+    if (!(exchange instanceof Exchange)) {
+      void this.respond({ edgeContext }, { jsonrpc: '2.0', id: message.id, error: exchange });
+      return;
+    }
+    const { unsupported } = exchange.peer.families;
+    const refusal = unsupported && versionRefusal(exchange, unsupported);
+    if (refusal) {
+      void this.respond(exchange, refusal);
+      return;
+    }
+    // The SDK responds immediately that it does not know the method, and the HTTP status depends on that. If two requests share
+    // an id, which violates the protocol, the second one bypasses the middlewares. A call that continues from an answer has the id
+    // of the call that asked, which may not have ended yet.
+    const { isHandled } = exchange;
+    const other = this.handling.get(message.id);
+    const isRepeated = other !== undefined && other.round === undefined;
+    if ((!isHandled && !this.#attachment.answers(exchange)) || isRepeated) {
+      this.deliver(exchange.request, extra);
+      return;
+    }
+    // A request that never reaches the SDK holds nothing back.
+    const serve = (): Promise<void> => this.serve(exchange, isHandled);
+    // A message that came through the HTTP edge is already part of a request.
+    void (edgeContext && isInRequest() ? serve() : asRequest(serve));
   }
 
+  /** Returns the exchange for a request, or the error that refuses it. */
+  #exchangeFor(
+    message: Request,
+    top: Top | undefined,
+    extra: unknown,
+    edgeContext: EdgeContext | undefined,
+  ): Exchange | RpcError {
+    const { fault, principalOf } = this.#attachment;
+    if (this.handling.size >= MAX_UNDER_WAY) return fault(tooManyRequests());
+    const isFirst = message.method === 'initialize';
+    const isKnown = isFirst || this.transport.sessionId !== undefined;
+    const refused = tooLargeRequest(message) ?? edgeContext?.foreignSession?.check(isKnown);
+    if (refused) return refused;
+    const peer = peerOf(message, edgeContext?.peer ?? this.#known);
+    if (isFirst) this.#known = peer;
+    const params = withoutIntroduction(message.params);
+    const isLocal = !isHttp(extra) && stdinOf(this.transport) !== undefined;
+    try {
+      return new Exchange(this, {
+        request: params === message.params ? message : { ...message, params },
+        top,
+        extra,
+        edgeContext,
+        peer,
+        principal: principalOf(authInfoOf(extra), extra, isLocal),
+        transportSession:
+          this.transport.sessionId ??
+          edgeContext?.transportSession ??
+          (isHttp(extra) ? undefined : `link:${this.#name}`),
+        isHandled: handles(this.#server, message.method),
+      });
+    } catch (error) {
+      return fault(error);
+    }
+  }
+
+  protected override async handle(exchange: Exchange): Promise<Response> {
+    const given = await super.handle(exchange);
+    const response = exchange.errors ? withoutAdvice(exchange, given, this.#attachment.fault) : given;
+    return INTRODUCTIONS.has(exchange.method) ? this.#introducing(exchange, response) : response;
+  }
+
+  protected failed(exchange: Exchange, error: unknown): Response {
+    const otherwise = exchange.runs === 0 ? 'not-done' : 'unknown';
+    return exchange.respond({ error: this.#attachment.fault(error, otherwise) });
+  }
+
+  protected override async respond(
+    { edgeContext }: Pick<Exchange, 'edgeContext'>,
+    response: Response,
+  ): Promise<void> {
+    edgeContext?.sent?.(response);
+    try {
+      await this.send(response);
+    } catch (error) {
+      this.transport.onerror?.(error as Error);
+    }
+  }
+
+  protected notified(notification: Notification, extra: unknown): void {
+    this.deliver(notification, extra);
+  }
+
+  protected overflowed(): void {
+    this.#attachment.fault(tooManyNotifications());
+  }
+
+  protected override notifying(notification: Notification, options: unknown): Notification | undefined {
+    const passed = this.#attachment.notifying(notification, currentExchange(this), this);
+    if (passed) this.#sendingFor(passed, options);
+    return passed;
+  }
+
+  protected override transmit(question: ServerQuestion): Promise<void> {
+    const message = question.outgoing();
+    this.#sendingFor(message, question.options);
+    return this.send(message, question.options);
+  }
+
+  /** Reports what a call sends before its response to the HTTP edge, which may have to send it again. */
+  #sendingFor(message: Message, options: unknown): void {
+    const { relatedRequestId } = (options ?? {}) as { readonly relatedRequestId?: Id };
+    if (relatedRequestId !== undefined) this.handling.get(relatedRequestId)?.edgeContext?.sent?.(message);
+  }
+
+  protected requesting(request: Request, options: unknown): ServerQuestion | undefined {
+    // A flow's own questions have ids that are unique already, and their answers may come to another link.
+    if (typeof request.id !== 'number') {
+      this.#sendingFor(request, options);
+      return undefined;
+    }
+    const question = new ServerQuestion(request, this.#name);
+    question.options = options;
+    return question;
+  }
+
+  protected answered(): void {}
+
+  protected override unmatched(response: Response, top: Top | undefined, extra: unknown): void {
+    if (!this.#attachment.answered(response, top, this, extra)) this.deliver(response, extra);
+  }
+
+  /** A name for the link that is unique among all instances. */
+  get #name(): string {
+    this.#named ??= `${processName()}${this.#number.toString(36)}`;
+    return this.#named;
+  }
+
+  #named: string | undefined;
+
+  /** Adds what Valise announces to the introduction of the server. */
   #introducing(exchange: Exchange, response: Response): Response {
-    if (!INTRODUCTIONS.has(exchange.method) || !('result' in response)) return response;
+    if (!('result' in response)) return response;
     const own = response.result['capabilities'] as JsonObject | undefined;
     const capabilities = announceServer(this.#attachment.families(exchange));
     return {
@@ -293,36 +275,20 @@ class Attached implements ServerLink, Stage, TapEnd {
       result: { ...response.result, capabilities: mergeCapabilities(own, capabilities) },
     };
   }
+}
 
-  #asking(asked: Request): Message {
-    const request = this.#attachment.asking?.(asked) ?? asked;
-    if (typeof request.id !== 'number') return request;
-    const id = `${this.#nonce}.${request.id}`;
-    this.#asked ??= new Map();
-    this.#asked.set(id, request.id);
-    return { ...request, id };
-  }
-
-  /**
-   * Rewrites the id in a cancellation of the server's own request.
-   *
-   * The SDK uses its own id, while the client knows the one on the wire.
-   */
-  #cancelling(message: Notification): Notification {
-    if (message.method !== 'notifications/cancelled' || !this.#asked) return message;
-    for (const [wireId, own] of this.#asked) {
-      if (own !== message.params?.['requestId']) continue;
-      this.#asked.delete(wireId);
-      return { ...message, params: { ...message.params, requestId: wireId } };
-    }
-    return message;
-  }
-
-  #answered(response: Response, top: Top | undefined, extra: unknown): void {
-    const own = response.id === undefined || response.id === null ? undefined : this.#asked?.get(response.id);
-    if (own !== undefined) {
-      this.#asked?.delete(response.id as Id);
-      this.#tap.deliver({ ...response, id: own } as Response, extra);
-    } else if (!this.#attachment.answered(response, top, this, extra)) this.#tap.deliver(response, extra);
-  }
+/**
+ * Returns the refusal of a request that uses an extension in a major version that this release does not support. Other
+ * requests of such a client are handled as if it had not announced the extension.
+ */
+function versionRefusal(
+  exchange: Exchange,
+  unsupported: Partial<Readonly<Record<Family, string>>>,
+): Response | undefined {
+  const used = familiesUsed(exchange.method, exchange.request.params).flatMap((family) => {
+    const version = unsupported[family];
+    return version === undefined ? [] : [[family, version] as const];
+  });
+  if (used.length === 0) return undefined;
+  return exchange.respond({ error: unsupportedVersions(Object.fromEntries(used)) });
 }

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
-import { isObject } from '../json.ts';
-import { sha256 } from '../sha256.ts';
+import { isObject } from '../core/json.ts';
+import { sha256 } from '../core/sha256.ts';
 import { type Principal, principalKey } from './principal.ts';
 import type { Caller } from './quota.ts';
 

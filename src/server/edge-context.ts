@@ -1,7 +1,7 @@
-import { Course } from '../link/course.ts';
+import { AsyncVariable } from '../core/async-context.ts';
 import type { Id, Message } from '../wire/index.ts';
-import type { Answered, RoundContext } from './flows/context.ts';
-import type { Stray } from './http/stray.ts';
+import type { Answered, Continuation } from './flows/continuation.ts';
+import type { ForeignSession } from './http/transport-session.ts';
 import type { Peer } from './peer.ts';
 import { isHttp } from './peer.ts';
 
@@ -16,14 +16,14 @@ export interface EdgeContext {
   /** Returns the URL of the request without its query. The edge serves pages with questions there. */
   readonly page?: () => string;
   /** A session id that only the SDK's transport can know. */
-  readonly stray?: Stray;
+  readonly foreignSession?: ForeignSession;
   /** The client as that session's `initialize` introduced it. */
   readonly peer?: Peer;
   /** The answer of a round that came without its call. The edge has substituted the call. */
   readonly answered?: Answered;
   /** Takes over the HTTP response of a call that asks a question and will be answered elsewhere. */
   readonly suspend?: (asking: Asking) => void;
-  /** Called with what such a call sends besides its answer. */
+  /** Called with every message that the server sends for the call, its response included. */
   readonly sent?: ((message: Message) => void) | undefined;
   /** The number of the link that it applies to. Links themselves would stay in memory with idle HTTP connections. */
   link?: number;
@@ -34,20 +34,14 @@ export interface EdgeContext {
 /** A question on its way to the client, in place of its call's answer. */
 export interface Asking {
   readonly message: Message;
-  readonly context: RoundContext;
+  readonly continuation: Continuation;
   /** Whether the client returns the context in the id of its answer, and fetches the outcome by itself. */
   readonly byId: boolean;
-  /** Messages that the call sent before the question and that have not been written yet, as texts. */
-  readonly before?: readonly string[];
+  /** Messages that the call sent before the question and that have not been written yet. */
+  readonly before?: readonly Message[];
 }
 
-const edgeContext = new Course<EdgeContext>();
-
-/** Returns what the edge of a Valise knows about the current message, or undefined if there is no edge. */
-function presentEdgeContext(owner: object): EdgeContext | undefined {
-  const known = edgeContext.current;
-  return known?.owner === owner ? known : undefined;
-}
+const edgeContext = new AsyncVariable<EdgeContext>();
 
 /**
  * Returns what the edge knows about a message.
@@ -61,9 +55,9 @@ export function takeEdgeContext(
   extra: unknown,
   id?: Id,
 ): EdgeContext | undefined {
-  const known = presentEdgeContext(owner);
-  if (!known) return undefined;
-  if (id !== undefined && known.answered && !known.isSpent && known.answered.context.o?.i === id) {
+  const known = edgeContext.current;
+  if (known?.owner !== owner) return undefined;
+  if (id !== undefined && known.answered && !known.isSpent && known.answered.continuation.o?.i === id) {
     known.link = link;
     known.isSpent = true;
     return known;

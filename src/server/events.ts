@@ -1,10 +1,10 @@
-import { Events, type Listener, printWarnings } from '../events.ts';
+import { Events, type Listener, printWarnings } from '../core/events.ts';
 
 /** The events of a server's Valise. They contain no secrets. */
 export interface ServerEvents {
   /** Something that a client sent back was refused: a seal that does not open, a value that does not fit. */
   rejected: {
-    readonly family: 'state' | 'sessions' | 'rounds' | 'idempotency';
+    readonly family: 'jar' | 'sessions' | 'flows' | 'idempotency';
     readonly what: string;
     readonly reason: string;
   };

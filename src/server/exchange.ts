@@ -1,27 +1,19 @@
+import { AsyncVariable } from '../core/async-context.ts';
 import { type Middleware, NO_RESPONSE } from '../core/compose.ts';
-import type { AbortReason, Exchange as AnyExchange } from '../core/exchange.ts';
-import { Course } from '../link/course.ts';
-import type { Link } from '../link/instrument.ts';
-import type { Top } from '../link/top.ts';
-import {
-  type Era,
-  eraOf,
-  type Meta,
-  type Request,
-  type Response,
-  type Result,
-  type RpcError,
-} from '../wire/index.ts';
-import { complete } from '../wire/session-methods.ts';
+import { IncomingExchange, OutgoingExchange } from '../core/exchange.ts';
+import type { TransportLike } from '../core/instrument.ts';
+import type { Message } from '../core/message.ts';
+import type { Top } from '../edge/drafts.ts';
+import { type Codec, codecOf } from '../wire/codec.ts';
+import type { Era, Id, Meta, Request, Response, Result, RpcError } from '../wire/index.ts';
 import { answerSpelling, type Spelling } from '../wire/spelling.ts';
 import { callerOf, headerOf, type TellCaller } from './caller.ts';
 import { type Carrier, NO_CARRIER } from './carriers/types.ts';
-import type { ToolFacts } from './config.ts';
 import type { EdgeContext } from './edge-context.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
 import type { Caller } from './quota.ts';
-import type { Observed } from './telemetry.ts';
+import type { ToolFacts } from './sdk-server.ts';
 
 /** A middleware around a request to the server. */
 export type ServerMiddleware = Middleware<Exchange, Response>;
@@ -29,25 +21,33 @@ export type ServerMiddleware = Middleware<Exchange, Response>;
 /** A response that a middleware gives in place of the handler. */
 export type Reply = { readonly result: Result } | { readonly error: RpcError };
 
-/** The link to a server's transport. */
-export interface ServerLink extends Link {
-  /** Aborted when the transport closes. */
-  readonly closed: AbortSignal;
-}
-
-/** The services that all exchanges on one link share. */
-export interface Stage {
+/** The link of a server to its transport, as far as an exchange needs it. */
+export interface ServerLink {
   /** The Valise that the link belongs to. */
   readonly owner: object;
-  readonly link: ServerLink;
+  readonly transport: TransportLike;
+  /** Aborted when the transport closes. */
+  readonly closed: AbortSignal;
+  /** Passes a message to the SDK as if it had arrived. */
+  deliver(message: Message, extra?: unknown): void;
+  /** Sends a message to the client without the middlewares. */
+  send(message: Message, options?: unknown): Promise<void>;
   /** Returns the `_meta` in the config of the tool, prompt or resource that a request is about. */
-  readonly config: (request: Request) => Meta | undefined;
+  config(request: Request): Meta | undefined;
   /** Whether the config of any tool has this key in its `_meta`. */
-  readonly hasToolWith: (key: string) => boolean;
+  hasToolWith(key: string): boolean;
   /** Returns the facts about a registered tool. */
-  readonly tool: (name: string) => ToolFacts | undefined;
+  tool(name: string): ToolFacts | undefined;
   /** Tells callers apart, if the author configured it. */
   readonly tellCaller: TellCaller | undefined;
+}
+
+/** What telemetry adds to an exchange, and learns about it on the way. */
+export interface Observed {
+  /** The trace context of the request, which the next round of a flow links to. */
+  readonly traceparent: string | undefined;
+  /** The round that the request has asked, if any. */
+  asked?: { readonly flow: string; readonly round: number; readonly carrier: string };
 }
 
 /** The values that an exchange is created from. */
@@ -69,17 +69,13 @@ export type SendRound = (answer: Response) => Promise<Response | undefined>;
 const MAX_ERRORS = 32;
 
 /** A request from its arrival until its response is sent. Handlers find it through {@link currentExchange}. */
-export class Exchange implements AnyExchange<Request> {
-  readonly direction = 'in';
-  /** The request as it arrived, without top-level members. A middleware may replace it before `next()`. */
-  request: Request;
-  readonly era: Era;
+export class Exchange extends IncomingExchange {
+  /** What the protocol revision of the request does differently. */
+  readonly codec: Codec;
   /** The names used in the response: those of the request, else those that the client announced, else those of its era. */
   readonly spelling: Spelling;
   /** Top-level members of the message, as text. */
   readonly top: Top | undefined;
-  /** The transport's data about the request: HTTP headers, verified auth, and so on. */
-  readonly extra: unknown;
   /** The HTTP edge's data about the request, if it came through the edge. */
   readonly edgeContext: EdgeContext | undefined;
   readonly link: ServerLink;
@@ -97,7 +93,7 @@ export class Exchange implements AnyExchange<Request> {
   kept: unknown[] | undefined;
   /** The number of times that the request has been given to the handler. */
   runs = 0;
-  /** Whether the handler has answered. What it does later cannot be part of the response. */
+  /** Whether the handler has answered. Later changes cannot be part of the response. */
   isAnswered = false;
   /** Sends the handler's questions in place of an answer. Its result replaces whatever the SDK makes of the call. */
   round: SendRound | undefined;
@@ -105,21 +101,14 @@ export class Exchange implements AnyExchange<Request> {
   observed: Observed | undefined;
   /** Errors that a handler may let through and that the client must not read as they are; see `advice.ts`. */
   errors: Error[] | undefined;
-  readonly #stage: Stage;
-  #abort: AbortController | undefined;
-  #reason: AbortReason | undefined;
   #isDelivering = false;
-  #settle: ((response: Response) => void) | undefined;
-  #fail: ((error: unknown) => void) | undefined;
 
-  constructor(stage: Stage, facts: ExchangeFacts) {
-    this.#stage = stage;
-    this.link = stage.link;
-    this.request = facts.request;
-    this.era = eraOf(facts.request);
-    this.spelling = answerSpelling(facts.request, this.era, facts.peer.capabilities);
+  constructor(link: ServerLink, facts: ExchangeFacts) {
+    super(facts.request, facts.extra);
+    this.link = link;
+    this.codec = codecOf(facts.request);
+    this.spelling = answerSpelling(facts.request, this.codec.era, facts.peer.capabilities);
     this.top = facts.top;
-    this.extra = facts.extra;
     this.edgeContext = facts.edgeContext;
     this.peer = facts.peer;
     this.principal = facts.principal;
@@ -127,9 +116,13 @@ export class Exchange implements AnyExchange<Request> {
     this.isHandled = facts.isHandled;
   }
 
+  get era(): Era {
+    return this.codec.era;
+  }
+
   /** The Valise that the exchange belongs to. Other Valises ignore it. */
   get owner(): object {
-    return this.#stage.owner;
+    return this.link.owner;
   }
 
   /** The caller whose share of a limit the request counts toward. */
@@ -137,52 +130,29 @@ export class Exchange implements AnyExchange<Request> {
     const { principal, transportSession, extra } = this;
     const header = (name: string) => headerOf(extra, name);
     const address = this.edgeContext?.address;
-    return callerOf({ principal, transportSession, address, header }, this.#stage.tellCaller);
-  }
-
-  get method(): string {
-    return this.request.method;
+    return callerOf({ principal, transportSession, address, header }, this.link.tellCaller);
   }
 
   /** Returns the `_meta` that the author gave in the config of the tool, prompt or resource that a request is about. */
   configOf(request: Request): Meta | undefined {
-    return this.#stage.config(request);
+    return this.link.config(request);
   }
 
   /** Whether the author gave this key in the `_meta` of any tool's config. */
   hasToolWith(key: string): boolean {
-    return this.#stage.hasToolWith(key);
+    return this.link.hasToolWith(key);
   }
 
   /** Returns the facts about a tool of the server. */
   toolOf(name: string): ToolFacts | undefined {
-    return this.#stage.tool(name);
+    return this.link.tool(name);
   }
 
-  /** Aborted once nobody waits for the response. The reason is `cancelled` or `closed`. */
-  get signal(): AbortSignal {
-    this.#abort ??= new AbortController();
-    if (this.#reason !== undefined) this.#abort.abort(this.#reason);
-    return this.#abort.signal;
-  }
-
-  /** Records that nobody waits for the response. */
-  cancel(reason: AbortReason): void {
-    if (this.#reason !== undefined) return;
-    this.#reason = reason;
-    this.#abort?.abort(reason);
-    this.#fail?.(NO_RESPONSE);
-  }
-
-  /** Calls `deliver` to give the request to the SDK, and resolves to the SDK's response. */
-  handle(deliver: () => void): Promise<Response> {
-    if (this.#reason !== undefined) return Promise.reject(NO_RESPONSE);
+  override handle(deliver: () => void): Promise<Response> {
     this.runs++;
     this.isAnswered = false;
     this.round = undefined;
-    return new Promise<Response>((resolve, reject) => {
-      this.#settle = resolve;
-      this.#fail = reject;
+    return super.handle(() => {
       this.#isDelivering = true;
       current.run(this, deliver);
       this.#isDelivering = false;
@@ -190,18 +160,19 @@ export class Exchange implements AnyExchange<Request> {
   }
 
   /**
-   * Takes the SDK's response. Returns false if none is awaited.
+   * Takes the SDK's response.
    *
    * A response that comes synchronously is a refusal, before any handler has run. It must be sent immediately, since its HTTP
    * status depends on that.
    */
-  answered(response: Response): boolean {
-    if (this.#isDelivering) this.#fail?.(NO_RESPONSE);
-    if (!this.#settle || this.#isDelivering) return false;
-    this.isAnswered = true;
-    this.#settle(response);
-    this.#settle = undefined;
-    return true;
+  override answered(response: Response): boolean {
+    if (this.#isDelivering) this.fail(NO_RESPONSE);
+    else if (this.settle(response)) {
+      this.isAnswered = true;
+      return true;
+    }
+    this.edgeContext?.sent?.(response);
+    return false;
   }
 
   /** Adds an error to {@link errors}. */
@@ -215,7 +186,21 @@ export class Exchange implements AnyExchange<Request> {
   respond(reply: Reply): Response {
     const { id } = this.request;
     if ('error' in reply) return { jsonrpc: '2.0', id, error: reply.error };
-    return { jsonrpc: '2.0', id, result: complete(this.era, reply.result) };
+    return { jsonrpc: '2.0', id, result: this.codec.complete(reply.result) };
+  }
+}
+
+/** A request of the server to the client. Its id on the wire is unique, since another instance may use the same numbers. */
+export class ServerQuestion extends OutgoingExchange {
+  readonly wireId: Id;
+
+  constructor(request: Request, link: string) {
+    super(request);
+    this.wireId = `${link}.${request.id}`;
+  }
+
+  outgoing(): Message {
+    return { ...this.request, id: this.wireId };
   }
 }
 
@@ -228,7 +213,7 @@ export function addMeta(response: Response, fragment: Meta | undefined): Respons
   return { ...response, result: { ...result, _meta: { ...result._meta, ...fragment } } };
 }
 
-const current = new Course<Exchange>();
+const current = new AsyncVariable<Exchange>();
 
 /** Returns the exchange whose handler is running, at any depth of calls, if it belongs to the given Valise or link. */
 export function currentExchange(of: object): Exchange | undefined {
@@ -239,4 +224,26 @@ export function currentExchange(of: object): Exchange | undefined {
 /** Returns the exchange whose handler is running, of any Valise. */
 export function runningExchange(): Exchange | undefined {
   return current.current;
+}
+
+let places = 0;
+
+/**
+ * A value that a middleware stores with each exchange.
+ *
+ * It is stored on the exchange itself, because weak maps of short-lived objects burden the garbage collector. Create a slot
+ * once per module, not per Valise, since an exchange belongs to only one.
+ */
+export class Slot<Value> {
+  readonly #place = places++;
+
+  get({ kept }: Exchange): Value | undefined {
+    return kept?.[this.#place] as Value | undefined;
+  }
+
+  set(exchange: Exchange, value: Value | undefined): void {
+    if (value === undefined && !exchange.kept) return;
+    exchange.kept ??= [];
+    exchange.kept[this.#place] = value;
+  }
 }

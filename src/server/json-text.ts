@@ -1,4 +1,4 @@
-import { ValiseError } from '../errors.ts';
+import { ValiseError } from '../core/errors.ts';
 import { MAX_DEPTH } from '../wire/index.ts';
 
 /** The part of a value that would be lost, and the path to it, last step first. */

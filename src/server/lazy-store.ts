@@ -1,5 +1,5 @@
-import { ValiseError } from '../errors.ts';
-import { withTimeout } from '../store/kit/timeout.ts';
+import { ValiseError } from '../core/errors.ts';
+import { withTimeout } from '../store/kit/clock.ts';
 import { checkDriver, checkStoreUrl, type OpenStoreOptions, openStore } from '../store/open.ts';
 import type { Entry, Store } from '../store/types.ts';
 
@@ -54,6 +54,10 @@ export function lazyStore(url: string, options: Pick<OpenStoreOptions, 'durabili
     put: async (key, value, options) => (await open()).put(key, value, options),
     delete: async (key, options) => (await open()).delete(key, options),
     list: async (prefix, options) => (await open()).list(prefix, options),
+    async scan(prefix, options) {
+      const store = await open();
+      return (store.scan ?? store.list).call(store, prefix, options);
+    },
     lease: async (key, ttl) => (await open()).lease(key, ttl),
     async close() {
       closed = true;

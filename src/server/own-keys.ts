@@ -1,9 +1,9 @@
-import { ValiseError } from '../errors.ts';
-import type { Json } from '../json.ts';
+import { ValiseError } from '../core/errors.ts';
+import type { Json } from '../core/json.ts';
 import { inspectToken, type OpenOptions, SealError, type Sealer } from '../seal/index.ts';
-import type { OpenLargeOptions } from '../seal/types.ts';
+import type { OpenLargeOptions } from '../seal/options.ts';
 
-/** Is told of each seal that is about to be opened, once somebody sets it. */
+/** Notified of each seal before it is opened, once it is set. */
 export interface SealWatch {
   opened?: (token: string) => void;
 }
@@ -12,7 +12,7 @@ export interface SealWatch {
  * Wraps a sealer so that a missing key counts as the server's fault.
  *
  * An instance with wrong keys must neither end what other instances keep alive, nor overwrite it. `retired` names keys that
- * have been removed for good. What they sealed is refused, as is anything sealed by a key that lived only as long as its
+ * have been removed for good. Their seals are refused, as is anything sealed by a key that lived only as long as its
  * process.
  */
 export function ownKeys(sealer: Sealer, retired: readonly string[] = [], watch: SealWatch = {}): Sealer {

@@ -1,5 +1,4 @@
-import { isObject } from '../json.ts';
-import { isEmpty } from '../wire/dict.ts';
+import { isEmpty, isObject } from '../core/json.ts';
 import { type Announced, CORE, NAMES, type Params, type Request, readAnnounced } from '../wire/index.ts';
 import { Recent } from './recent.ts';
 

@@ -1,6 +1,6 @@
-import { ValiseError } from '../errors.ts';
-import { isObject } from '../json.ts';
-import { lazy } from '../lazy.ts';
+import { ValiseError } from '../core/errors.ts';
+import { isObject } from '../core/json.ts';
+import { lazy } from '../core/lazy.ts';
 import type { ServerContext } from './context.ts';
 
 /**

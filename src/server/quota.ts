@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { ValiseError, type ValiseErrorOptions } from '../errors.ts';
+import { ValiseError, type ValiseErrorOptions } from '../core/errors.ts';
 
 /** The caller whose share of a limit something counts toward. */
 export interface Caller {

@@ -1,8 +1,8 @@
-import { ValiseError } from '../errors.ts';
-import { Course } from '../link/course.ts';
-import { withTimeout } from '../store/kit/timeout.ts';
+import { AsyncVariable } from '../core/async-context.ts';
+import { ValiseError } from '../core/errors.ts';
+import { withTimeout } from '../store/kit/clock.ts';
 import type { Store } from '../store/types.ts';
-import type { Outcome } from '../wire/outcome.ts';
+import type { Outcome } from '../wire/errors.ts';
 import { noteOutcome } from './fault.ts';
 
 /** How long all operations of one request together wait for a store that does not answer, in milliseconds. */
@@ -39,7 +39,7 @@ class Waiting {
   }
 }
 
-const waiting = new Course<Waiting>();
+const waiting = new AsyncVariable<Waiting>();
 
 /** Runs the work of one request, whose operations share the time that it may wait for the store. */
 export function asRequest<Args extends unknown[], T>(work: (...args: Args) => T, ...args: Args): T {
@@ -61,46 +61,69 @@ function outcomeOfWrite(error: unknown): Outcome {
 
 const outcomeOfRead = (): Outcome => 'not-done';
 
+/** Notified of each operation on the store, once it is set. */
+export interface StoreWatch {
+  done?: (milliseconds: number, error: unknown) => void;
+}
+
 /**
  * Wraps the store for use by a server's requests.
  *
  * A failure states whether a write was done, even if the driver does not say. No request waits longer than {@link LONGEST} for
  * a store that does not answer, however many operations it has.
  */
-export function requestStore(store: Store): Store {
-  const run = async <T>(work: () => Promise<T>, outcomeOf: (error: unknown) => Outcome): Promise<T> => {
+export function requestStore(store: Store, watch: StoreWatch = {}): Store {
+  const run = <T>(work: () => Promise<T>, outcomeOf: (error: unknown) => Outcome): Promise<T> => {
     const request = waiting.current;
-    const left = request?.begin() ?? LONGEST;
-    let isAnswered = true;
-    try {
-      if (left < 1) throw late('not-done');
-      return await (request
-        ? withTimeout(work(), left, () => {
-            throw late('unknown');
-          })
-        : work());
-    } catch (error) {
-      isAnswered = isAnswer(error);
-      noteOutcome(error, outcomeOf(error));
-      throw error;
-    } finally {
+    const started = watch.done && performance.now();
+    const end = (isAnswered: boolean, failure?: unknown): void => {
       request?.end(isAnswered);
-    }
+      if (started !== undefined) watch.done?.(performance.now() - started, failure);
+    };
+    const left = request?.begin() ?? LONGEST;
+    const working = left < 1 ? Promise.reject(late('not-done')) : begun(work);
+    return (request ? withTimeout(working, left, tooLate) : working).then(
+      (value) => {
+        end(true);
+        return value;
+      },
+      (error: unknown) => {
+        noteOutcome(error, outcomeOf(error));
+        end(isAnswer(error), error);
+        throw error;
+      },
+    );
   };
   return {
     get: (key) => run(() => store.get(key), outcomeOfRead),
     put: (key, value, options) => run(() => store.put(key, value, options), outcomeOfWrite),
     delete: (key, options) => run(() => store.delete(key, options), outcomeOfWrite),
     list: (prefix, options) => run(() => store.list(prefix, options), outcomeOfRead),
+    // A listing satisfies whoever may scan.
+    scan: (prefix, options) =>
+      run(() => (store.scan ?? store.list).call(store, prefix, options), outcomeOfRead),
     // A lease that was taken unnoticed expires by itself.
     lease: (key, ttl) => run(() => store.lease(key, ttl), outcomeOfRead),
     close: () => store.close(),
   };
 }
 
+/** Calls a store. One of the user's own may throw instead of rejecting. */
+function begun<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return work();
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
 /** Whether the store has answered, even if only with a refusal. */
 function isAnswer(error: unknown): boolean {
   return error instanceof ValiseError && error.code !== 'store-unavailable';
+}
+
+function tooLate(): never {
+  throw late('unknown');
 }
 
 function late(outcome: Outcome): ValiseError {

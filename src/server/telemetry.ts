@@ -1,7 +1,8 @@
+import type { Middleware } from '../core/compose.ts';
+import type { Response } from '../core/message.ts';
 import type { Store } from '../store/types.ts';
-import type { Request } from '../wire/index.ts';
 import type { ServerEventSource } from './events.ts';
-import type { Exchange, ServerMiddleware } from './exchange.ts';
+import type { Exchange, ServerMiddleware, ServerQuestion } from './exchange.ts';
 import type { FlowCounts } from './flows/counters.ts';
 
 /** What a server tells its telemetry. */
@@ -28,8 +29,8 @@ export interface FlowTrace {
 export interface ServerObservation {
   /** The outermost middleware. */
   readonly middleware: ServerMiddleware;
-  /** Adds the trace context to a request to the client. */
-  readonly asking: (request: Request) => Request;
+  /** The middleware around requests of the server to the client. */
+  readonly outgoing: Middleware<ServerQuestion, Response>;
   /** Stops observing. */
   close(): void;
 }
@@ -40,14 +41,6 @@ export interface ServerTelemetry {
   server(facts: ServerFacts): ServerObservation | undefined;
   /** Returns a store that measures another one. */
   store(store: Store, system: string): Store;
-}
-
-/** What telemetry adds to an exchange, and learns about it on the way. */
-export interface Observed {
-  /** The trace context of the request, which the next round of a flow links to. */
-  readonly traceparent: string | undefined;
-  /** The round that the request has asked, if any. */
-  asked?: { readonly flow: string; readonly round: number; readonly carrier: string };
 }
 
 /** Returns the kind of a store for telemetry: the scheme of its URL, or `custom` for a store object. */

@@ -1,16 +1,16 @@
-import { isObject } from '../json.ts';
-import { ANYTHING, BYTES, FUNCTION, SETTINGS, type TakenBy } from '../options.ts';
+import { isObject } from '../core/json.ts';
+import { ANYTHING, BYTES, FLAG, FUNCTION, SETTINGS, type TakenBy } from '../core/options.ts';
 import type { Keyring } from '../seal/index.ts';
-import { isStore } from '../store/is-store.ts';
-import type { Store } from '../store/types.ts';
+import type { SpillStore } from '../seal/options.ts';
+import { isStore, type Store } from '../store/types.ts';
 import type { TellCaller } from './caller.ts';
-import { CONVERSATION, type Conversation } from './carriers/conversation.ts';
 import { HANDLES, type Handles } from './carriers/handles.ts';
+import { CONVERSATION, type Conversation } from './carriers/state-carrier.ts';
 import type { ServerListeners } from './events.ts';
-import type { FlowsOptions } from './flows/settings.ts';
+import type { FlowsOptions } from './flows/options.ts';
 import type { IdempotencyOptions } from './idempotency/options.ts';
 import type { JarOptions } from './jar/jar.ts';
-import type { JarDeclarations } from './jar/key.ts';
+import type { JarDeclarations } from './jar/keys.ts';
 import type { ObjectSchema } from './jar/schema.ts';
 import type { AuthInfo, Principal } from './principal.ts';
 import type { SessionsOptions } from './sessions/options.ts';
@@ -42,6 +42,15 @@ export interface ServerValiseOptions<
   readonly retiredKeys?: readonly string[] | undefined;
   /** The store for clients that do not carry state: a store, or its URL. A store given by URL is opened on first use. */
   readonly store?: Store | string | undefined;
+  /**
+   * Where session states that are too large to travel are kept, in addition to `store`.
+   *
+   * Such a state is written once under a new key, and then only read. So a place without compare-and-set is enough, such as
+   * `workersKvStore`.
+   *
+   * @defaultValue `store`
+   */
+  readonly spillStore?: SpillStore | undefined;
   /**
    * Whether a write must reach a replica before it counts as saved.
    *
@@ -113,6 +122,14 @@ export interface ServerValiseOptions<
   readonly handles?: Handles | undefined;
   /** Listeners that are registered from the start. Use `valise.on` to add others later. */
   readonly events?: ServerListeners | undefined;
+  /**
+   * Whether this process records what it sees in the store, for an hour: rejections, keys of seals that clients send back,
+   * errors of the store, listeners and limits. `valise console --server` and `valise.console()` show what all instances
+   * have recorded. No values and no ids are recorded. Without a store it has no effect.
+   *
+   * @defaultValue false
+   */
+  readonly recordEvents?: boolean | undefined;
   /** Declares the keys of this server's jar. Keys that are not declared are sealed and hold any JSON. */
   readonly jar?: (JarOptions & Declared) | undefined;
   /** Enables data-layer sessions. If omitted, the server has none. */
@@ -152,8 +169,12 @@ export const SERVER_OPTIONS: TakenBy<ServerValiseOptions> = {
   name: ANYTHING,
   keys: ANYTHING,
   store: [
-    'the URL of a store, such as sqlite:./state.db, or a store',
+    'the URL of a store, such as sqlite:./state.db, or a store that can compare and set',
     (value) => typeof value === 'string' || isStore(value),
+  ],
+  spillStore: [
+    'a store',
+    (value) => isObject(value) && typeof value['get'] === 'function' && typeof value['put'] === 'function',
   ],
   durability: ["'local' or 'replicated'", (value) => value === 'local' || value === 'replicated'],
   principal: FUNCTION,
@@ -161,6 +182,7 @@ export const SERVER_OPTIONS: TakenBy<ServerValiseOptions> = {
   conversation: CONVERSATION,
   handles: HANDLES,
   events: ['an object with listeners', isObject],
+  recordEvents: FLAG,
   jar: SETTINGS,
   sessions: SETTINGS,
   maxMessageBytes: BYTES,

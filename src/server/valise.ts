@@ -1,38 +1,36 @@
 import type { Readable } from 'node:stream';
-import { ValiseError } from '../errors.ts';
-import type { Listener } from '../events.ts';
-import { limitedLines } from '../link/edge-stdio.ts';
-import { MAX_MESSAGE } from '../link/limit.ts';
-import type { TransportLike } from '../link/transport.ts';
-import { checkOptions } from '../options.ts';
+import { ValiseError } from '../core/errors.ts';
+import type { Listener } from '../core/events.ts';
+import type { TransportLike } from '../core/instrument.ts';
+import { checkOptions } from '../core/options.ts';
+import { MAX_MESSAGE } from '../edge/limit.ts';
+import { limitedLines } from '../edge/stdio.ts';
 import { createSealer, type Keyring, loadKeys } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
-import { noteErrors } from './advice.ts';
-import { type Attachment, attach } from './attach.ts';
-import { carrierStack } from './carriers/stack.ts';
+import { AttachedServer, type Attachment } from './attach.ts';
+import { carrierStack } from './carriers/state-carrier.ts';
 import type { ServerContext } from './context.ts';
 import { type ServerEvents, serverEvents, warnOnceOn } from './events.ts';
-import { faultOn } from './fault.ts';
-import { type FlowsApi, flowsApi } from './flows/public.ts';
-import { createRounds } from './flows/rounds.ts';
+import { faultOn, noteErrors } from './fault.ts';
+import { type FlowsApi, flowsApi } from './flows/flow.ts';
+import { createFlows } from './flows/flows.ts';
 import { createHttp, type Http } from './http/edge.ts';
 import { createIdempotency, type IdempotencyApi } from './idempotency/idempotency.ts';
 import { loadShedding } from './in-flight.ts';
 import { createJar } from './jar/jar.ts';
-import type { JarDeclarations } from './jar/key.ts';
+import type { JarDeclarations } from './jar/keys.ts';
 import type { ObjectSchema } from './jar/schema.ts';
 import type { ServerJar, TypedServerJar } from './jar/types.ts';
 import { lazyStore } from './lazy-store.ts';
-import { type OperatorApi, operatorApi } from './operator-console.ts';
+import { createOperator, type OperatorApi } from './operator/console.ts';
 import { ownKeys, type SealWatch } from './own-keys.ts';
 import { checkedPrincipal, principalOf } from './principal.ts';
-import { requestStore } from './request-store.ts';
+import { requestStore, type StoreWatch } from './request-store.ts';
 import { type BuildServer, createFactory, type FactoryOptions } from './reuse/factory.ts';
-import { claimServer, type ServerLike } from './server-like.ts';
+import { claimServer, type ServerLike } from './sdk-server.ts';
 import { SAFE_STATE } from './sessions/options.ts';
-import { type SessionsApi, sessionsApi } from './sessions/public.ts';
 import type { TypedSession } from './sessions/session.ts';
-import { createSessions } from './sessions/sessions.ts';
+import { createSessions, noSessions, type SessionsApi } from './sessions/sessions.ts';
 import { storeSystem } from './telemetry.ts';
 import { SERVER_OPTIONS, type ServerValiseOptions } from './valise-options.ts';
 
@@ -152,7 +150,8 @@ export function createValise<
   const given = opened ?? (options.store as Store | undefined);
   const system = storeSystem(options.store);
   const measured = given && system ? (options.telemetry?.store(given, system) ?? given) : given;
-  const store = measured && requestStore(measured);
+  const storeWatch: StoreWatch = {};
+  const store = measured && requestStore(measured, storeWatch);
   const seals: SealWatch = {};
   const context: ServerContext = {
     name: options.name,
@@ -160,7 +159,10 @@ export function createValise<
       createSealer({
         keys: readKeys(options.keys),
         audience: options.name,
-        spill: store && { store, above: options.sessions?.spillAbove ?? SAFE_STATE },
+        spill: store && {
+          store: options.spillStore ?? store,
+          above: options.sessions?.spillAbove ?? SAFE_STATE,
+        },
       }),
       options.retiredKeys,
       seals,
@@ -174,17 +176,26 @@ export function createValise<
     options.sessions &&
     createSessions(context, options.sessions, typeof options.store === 'string' ? options.store : undefined);
   const jar = createJar(context, options.jar);
-  const rounds = createRounds(context, options.flows);
+  const flows = createFlows(context, options.flows);
   const idempotency = createIdempotency(context, options.idempotency);
   const observed = options.telemetry?.server({
     events,
     store: system,
-    counts: () => rounds.counters.read(),
-    waiting: () => rounds.held.count,
+    counts: () => flows.counters.read(),
+    waiting: () => flows.held.count,
     before: (exchange) => {
-      const { f: flow, n: round, x: traceparent } = rounds.inputOf(exchange)?.context ?? {};
+      const { f: flow, n: round, x: traceparent } = flows.inputOf(exchange)?.continuation ?? {};
       return flow === undefined || round === undefined ? undefined : { flow, round, traceparent };
     },
+  });
+  const operator = createOperator({
+    context,
+    seals,
+    store: storeWatch,
+    recordEvents: options.recordEvents === true,
+    flows: () => flows.counters.read(),
+    sessions: () => sessions?.usage,
+    revoke: async (id) => (await sessions?.api.sessions.revoke(id)) === true,
   });
   const carriers = carrierStack(context, {
     withSessions: sessions !== undefined,
@@ -192,7 +203,7 @@ export function createValise<
     conversation: options.conversation,
     handles: options.handles,
     limits: jar.limits,
-    rounds,
+    flows,
     needsSession: (exchange, tool) => sessions?.isRequired(exchange, tool) === true,
   });
   const shared: Attachment = {
@@ -203,23 +214,22 @@ export function createValise<
       ...(options.maxInFlight === undefined ? [] : [loadShedding(options.maxInFlight, events)]), // refuses excess requests
       ...(store ? [idempotency.middleware] : []), // gives a repeated call the result of the first
       ...carriers.middlewares, // decide what carries the state of the request to the next call
-      rounds.carry, // sends what a flow asks; settles the round that the call continues
-      ...(sessions ? [sessions.requests.middleware] : []), // proves the session; runs the rest again on a conflict
+      flows.middleware, // reads the answers that the call brings; sends what a flow asks in place of its response
+      ...(sessions ? [sessions.middleware.authenticate] : []), // authenticates the session; runs the rest again on a conflict
       jar.middleware, // loads the jar of a client that carries none; stores what was set
-      ...(sessions ? [sessions.commit] : []), // writes the session; a conflict stops everything outside of it
-      rounds.resume, // opens the answers that the call brings, for the flow to continue from
+      ...(sessions ? [sessions.middleware.commit] : []), // writes the session; a conflict stops everything outside of it
     ],
-    answers: (exchange) => sessions?.requests.answers(exchange) === true,
+    answers: (exchange) => sessions?.middleware.answers(exchange) === true,
     families: (introduction) => ({
       state: true,
       ...(sessions && { sessions: true, revocation: sessions.revocation }),
-      ...rounds.families(introduction),
+      ...flows.families(introduction),
       ...(idempotency.isAnnounced(introduction) && { idempotency: true }),
     }),
     notifying: (notification, exchange, link) =>
-      sessions ? sessions.requests.notifying(notification, exchange, link) : notification,
-    asking: observed?.asking,
-    answered: rounds.answered,
+      sessions ? sessions.middleware.notifying(notification, exchange, link) : notification,
+    outgoing: observed ? [observed.outgoing] : [],
+    answered: flows.answered,
     principalOf: options.principal
       ? checkedPrincipal(options.principal, context.warnOnce)
       : principalOf(context.warnOnce),
@@ -238,7 +248,7 @@ export function createValise<
       try {
         checkOpen();
         carriers.connecting?.(server, transport);
-        attach(server, transport, shared);
+        new AttachedServer(server, transport, shared);
       } catch (error) {
         return Promise.reject(error);
       }
@@ -247,13 +257,13 @@ export function createValise<
     return server;
   };
   return {
-    ...flowsApi(rounds),
-    ...operatorApi({ context, seals, flows: () => rounds.counters.read() }),
+    ...flowsApi(flows),
+    ...operator.api,
     ...idempotency.api,
     http: createHttp(
-      rounds,
+      flows,
       shared,
-      async (id, principal) => sessions?.endStandIn(id, principal),
+      async (id, principal) => sessions?.endDefault(id, principal),
       options.maxMessageBytes,
     ),
     stdin: (from = process.stdin) =>
@@ -261,7 +271,9 @@ export function createValise<
         maxBytes: options.maxMessageBytes ?? MAX_MESSAGE,
         exceeded: (_, maxBytes) => events.emit('message-too-large', { what: 'line', maxBytes }),
       }),
-    ...(sessionsApi(sessions) as SessionsApi & { session(): TypedSession<SessionSchema> | undefined }),
+    ...((sessions?.api ?? noSessions()) as SessionsApi & {
+      session(): TypedSession<SessionSchema> | undefined;
+    }),
     install,
     factory: (build, options = {}) => createFactory(build, options, install, context.warnOnce),
     jar: jar.api as TypedServerJar<Declared>,
@@ -269,6 +281,7 @@ export function createValise<
     async close() {
       closed = true;
       observed?.close();
+      await operator.close();
       await sessions?.close();
       await carriers.close();
       await opened?.close();
@@ -284,7 +297,7 @@ function noName(): ValiseError {
 
 function closedError(): ValiseError {
   return new ValiseError('closed', 'This Valise has been closed.', {
-    next: 'Close it last, when no server is connected any more, or make another one with createValise().',
+    next: 'Close it last, when no server is connected, or make another one with createValise().',
   });
 }
 

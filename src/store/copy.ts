@@ -1,8 +1,8 @@
-import { ValiseError } from '../errors.ts';
+import { ValiseError } from '../core/errors.ts';
 import { inspectToken } from '../seal/index.ts';
 import { everyEntryPage, isEmpty } from './page.ts';
+import { SEAL_MARK } from './plain.ts';
 import type { Entry, Store } from './types.ts';
-import { SEAL_MARK } from './unsealed.ts';
 
 /** Options of {@link copyEntries}. */
 export interface CopyOptions {

@@ -1,4 +1,4 @@
-import { declareSecrecy, secrecyOf } from './secrecy.ts';
+import { declareSecrecy, secrecyOf } from './driver.ts';
 import type { KeyPage, ListOptions, Store } from './types.ts';
 
 /**

@@ -1,17 +1,17 @@
 import { fileURLToPath } from 'node:url';
-import type { Duration } from '../duration.ts';
-import { ValiseError } from '../errors.ts';
+import type { Duration } from '../core/duration.ts';
+import { ValiseError } from '../core/errors.ts';
 import type { Keyring } from '../seal/index.ts';
-import { requireDriver } from './driver.ts';
 import { plainFileStore } from './file/store.ts';
 import { memoryBus } from './memory/bus.ts';
 import { memoryStore } from './memory/store.ts';
 import { namespaced } from './namespace.ts';
+import { requireDriver } from './packages.ts';
+import { refuseSealed } from './plain.ts';
 import { fullPath, quoted } from './private-file.ts';
 import { openSealed, sealEntries, toKeyring } from './sealed.ts';
 import { loadSqlite } from './sqlite/library.ts';
 import type { Bus, Store } from './types.ts';
-import { refuseSealed } from './unsealed.ts';
 
 /** Options of {@link openStore}. */
 export interface OpenStoreOptions {
@@ -21,7 +21,7 @@ export interface OpenStoreOptions {
   readonly keys?: Keyring | string | undefined;
   /** Restricts the store to keys that start with this prefix, and removes the prefix from them. */
   readonly prefix?: string | undefined;
-  /** Redis and PostgreSQL: how long a call waits for an unreachable server. */
+  /** Redis, PostgreSQL and Upstash: how long a call waits for an unreachable server. */
   readonly timeout?: Duration | undefined;
   /**
    * Redis and PostgreSQL: with `'replicated'`, a write of a session or an effect is done only when a replica has it
@@ -36,7 +36,8 @@ export interface OpenBusOptions {
   readonly timeout?: Duration | undefined;
 }
 
-const KNOWN = 'Use memory:, file:PATH, sqlite:PATH, redis://HOST:PORT or postgres://HOST:PORT/DATABASE.';
+const KNOWN =
+  'Use memory:, file:PATH, sqlite:PATH, redis://HOST:PORT, postgres://HOST:PORT/DATABASE or upstash://TOKEN@HOST.';
 
 /**
  * Opens the store that a URL names. Creates it if it does not exist, and checks it if it does.
@@ -48,6 +49,7 @@ const KNOWN = 'Use memory:, file:PATH, sqlite:PATH, redis://HOST:PORT or postgre
  * | `sqlite:PATH` | an SQLite database, the embedded default |
  * | `redis://…`, `rediss://…` | Redis or Valkey; `redis+cluster://a,b`, `redis+sentinel://a,b/NAME` |
  * | `postgres://…`, `postgresql://…` | PostgreSQL, also with several hosts |
+ * | `upstash://TOKEN@HOST` | Upstash Redis over HTTP |
  *
  * @example
  * ```ts
@@ -96,7 +98,7 @@ export async function sealInPlace(
   }
 }
 
-const SCHEMES = new Set(['memory', 'file', 'sqlite', 'postgres', 'postgresql']);
+const SCHEMES = new Set(['memory', 'file', 'sqlite', 'postgres', 'postgresql', 'upstash']);
 
 /** Matches Redis and Valkey, including TLS, Cluster and Sentinel. */
 const REDIS = /^(redis|valkey)s?(\+(cluster|sentinel))?$/;
@@ -154,7 +156,7 @@ export function isBusUrl(url: unknown): boolean {
 export async function openBus(url: string, options: OpenBusOptions = {}): Promise<Bus> {
   const { scheme, rest } = split(url);
   if (REDIS.test(scheme)) {
-    const { redisBus } = await import('./redis/bus.ts');
+    const { redisBus } = await import('./redis/index.ts');
     return redisBus(url, given(options));
   }
   switch (scheme) {
@@ -183,7 +185,7 @@ async function openPlain(
   options: OpenStoreOptions,
 ): Promise<Store> {
   if (REDIS.test(scheme)) {
-    const { redisStore } = await import('./redis/store.ts');
+    const { redisStore } = await import('./redis/index.ts');
     return redisStore(url, given(options));
   }
   switch (scheme) {
@@ -200,6 +202,15 @@ async function openPlain(
     case 'postgresql': {
       const { postgresStore } = await import('./postgres/store.ts');
       return postgresStore(url, given(options));
+    }
+    case 'upstash': {
+      if (options.durability === 'replicated')
+        throw badUrlError(
+          "upstash: does not support durability: 'replicated': over HTTP it cannot wait for a replica.",
+          'Use redis:// or postgres://, or leave durability out.',
+        );
+      const { upstashStore } = await import('./upstash/store.ts');
+      return upstashStore(url, given(options));
     }
     default:
       throw unknownError(scheme);

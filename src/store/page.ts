@@ -1,4 +1,4 @@
-import { toLimit } from './check.ts';
+import { toLimit } from './driver.ts';
 import type { EntryPage, KeyPage, ListOptions, Store } from './types.ts';
 
 /** Returns a page of the sorted keys. The cursor is the last key of the previous page. */
@@ -64,6 +64,19 @@ type Listable = Pick<Store, 'get' | 'list' | 'entries'>;
 /** Yields every entry that `list` finds under this prefix and that exists when its page is read, page by page. */
 export async function* entryPages(store: Listable, prefix: string): AsyncGenerator<EntryPage['entries']> {
   for await (const { entries } of pages((options) => entryPage(store, prefix, options))) yield entries;
+}
+
+/** Yields every entry under a prefix, including unlisted ones. Yields an entry twice if the store does. */
+export async function* entriesUnder(
+  store: Listable & Pick<Store, 'scan'>,
+  prefix: string,
+): AsyncGenerator<EntryPage['entries'][number]> {
+  if (!store.scan) for await (const entries of entryPages(store, prefix)) yield* entries;
+  else
+    for await (const { keys } of pages(
+      (options) => store.scan?.(prefix, options) ?? store.list(prefix, options),
+    ))
+      yield* await entriesOf(store, keys);
 }
 
 /** Yields every entry of a store, including unlisted ones, page by page. */

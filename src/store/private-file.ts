@@ -1,8 +1,23 @@
-import { accessSync, constants, mkdirSync, realpathSync, renameSync, type Stats, statSync } from 'node:fs';
+import {
+  accessSync,
+  type BigIntStats,
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  type Stats,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir, userInfo } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
-import { ValiseError } from '../errors.ts';
-import { errnoOf, fsError, readOnlyError } from './fs-error.ts';
+import { ValiseError } from '../core/errors.ts';
 
 /** Resolves a path, which may start with `~/`. */
 export function fullPath(path: string): string {
@@ -170,4 +185,112 @@ function octal({ mode }: Pick<Stats, 'mode'>): string {
 /** Quotes a path or URL as one shell word. */
 export function quoted(path: string): string {
   return /^[\w:./~-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
+/** The owner of a file. */
+export interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** The current file, still open on POSIX systems: the inode number of an open file is not reused. */
+export interface Pinned {
+  readonly stats: BigIntStats;
+  readonly fd: number | undefined;
+}
+
+/** Whether files can be replaced while they are open. */
+export const canPin = process.platform !== 'win32';
+
+/**
+ * Replaces the content of `path` with `text` atomically: a reader sees all of the old or all of the new content, even
+ * after a crash or a power failure. `temporary` must be in the same folder. `ready` is called last and can still
+ * cancel.
+ */
+export function replaceFile(
+  path: string,
+  temporary: string,
+  text: string,
+  { owner, ready }: { readonly owner?: Owner | undefined; ready(): boolean },
+): Pinned | undefined {
+  let fd: number | undefined;
+  try {
+    fd = openSync(temporary, 'w', 0o600);
+    // A program that runs as root must not take files away from the user who owns them.
+    if (owner && owner.uid !== 0 && process.getuid?.() === 0) fchownSync(fd, owner.uid, owner.gid);
+    writeFileSync(fd, text);
+    // Without fsync, a file system may write the new name before the new bytes.
+    fsyncSync(fd);
+    const stats = fstatSync(fd, { bigint: true });
+    if (!canPin) fd = void closeSync(fd);
+    if (ready()) {
+      renameSync(temporary, path);
+      return { stats, fd };
+    }
+    if (fd !== undefined) closeSync(fd);
+    removeFile(temporary);
+    return undefined;
+  } catch (error) {
+    if (fd !== undefined) closeSync(fd);
+    removeFile(temporary);
+    throw fsError(error, path, 'write');
+  }
+}
+
+const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+
+/** Returns the `code` of a Node file system error, such as `ENOENT`. */
+export function errnoOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null | undefined)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
+/** Removes a file if it exists. */
+export function removeFile(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error;
+  }
+}
+
+/** Returns the typed error for a failed file system operation on `path`. Returns a {@link ValiseError} unchanged. */
+export function fsError(error: unknown, path: string, doing: 'read' | 'write'): ValiseError {
+  if (error instanceof ValiseError) return error;
+  const errno = errnoOf(error);
+  if (errno !== undefined && FULL.has(errno)) return fullError(path, error);
+  if (errno === 'EROFS' || ((errno === 'EACCES' || errno === 'EPERM') && doing === 'write')) {
+    return readOnlyError(path, error);
+  }
+  if (doing === 'read') {
+    return new ValiseError('store-corrupt', `${path} cannot be read (${errno ?? String(error)}).`, {
+      next: 'Check that it is a file and that this user may read it.',
+      cause: error,
+    });
+  }
+  return new ValiseError('store-failed', `${path} could not be written (${errno ?? String(error)}).`, {
+    next: 'What was stored before is still there. The cause says what the system answered.',
+    cause: error,
+  });
+}
+
+/** Returns the error for a full disk. */
+export function fullError(path: string, cause: unknown): ValiseError {
+  return new ValiseError('store-full', `There is no room left to write ${path}.`, {
+    next: 'What was stored before is still there. Free some space and try again.',
+    cause,
+  });
+}
+
+/** Returns the error for a path that this user may not write. */
+export function readOnlyError(path: string, cause: unknown): ValiseError {
+  return new ValiseError('store-read-only', `${path} cannot be written: it or its folder is read-only.`, {
+    next: 'Choose another folder, or give this user the right to write there.',
+    cause,
+  });
+}
+
+/** Returns the error for a store that another holder kept locked for too long. */
+export function busyError(path: string, holder: string, next: string): ValiseError {
+  return new ValiseError('store-busy', `${path} is kept busy by ${holder}.`, { next });
 }

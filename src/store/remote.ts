@@ -1,4 +1,4 @@
-import { ValiseError } from '../errors.ts';
+import { ValiseError } from '../core/errors.ts';
 import { clock, sleep } from './kit/clock.ts';
 
 /** The meaning of a remote store's failure for the caller. */
@@ -56,6 +56,14 @@ export function timeoutError(server: string, ms: number, outcome: RemoteFailure[
   return remoteError(server, { code: 'store-unavailable', outcome }, cause);
 }
 
+/**
+ * Returns the error for a conditional write that failed after its connection had been lost. An earlier delivery may have
+ * succeeded and been overwritten since, which is not a conflict.
+ */
+export function lostReplyError(server: string): ValiseError {
+  return remoteError(server, { code: 'store-unavailable', outcome: 'unknown' }, 'the connection was lost');
+}
+
 /** How calls to one kind of server are retried. */
 export interface Retries {
   /** How long all attempts may take, in milliseconds. */
@@ -67,30 +75,45 @@ export interface Retries {
   errorOf(failure: RemoteFailure, error: unknown): ValiseError;
 }
 
+/** One attempt at a call. Receives the deadline, and whether an earlier attempt may have had an effect. */
+type Attempt<T> = (deadline: number, mayHaveRun: boolean) => Promise<T>;
+
 /**
  * Attempts a call until the time is over. Retries if the server was certainly not reached, or if the call is
- * repeatable. Each attempt is told the deadline, and whether an earlier attempt may have had an effect.
+ * repeatable.
  */
-export async function attempts<T>(
-  { timeout, repeatable, failureOf, errorOf }: Retries,
-  attempt: (deadline: number, mayHaveRun: boolean) => Promise<T>,
+export function attempts<T>(retries: Retries, attempt: Attempt<T>): Promise<T> {
+  const deadline = clock.elapsed() + retries.timeout;
+  // Almost every call succeeds at the first attempt, so that one costs as few promises as possible.
+  return attempt(deadline, false).then(undefined, (error: unknown) =>
+    retry(retries, attempt, deadline, error),
+  );
+}
+
+/** Repeats a call whose first attempt failed with `first`. */
+async function retry<T>(
+  { repeatable, failureOf, errorOf }: Retries,
+  attempt: Attempt<T>,
+  deadline: number,
+  first: unknown,
 ): Promise<T> {
-  const deadline = clock.elapsed() + timeout;
+  let error = first;
   let mayHaveRun = false;
   for (let round = 1; ; round++) {
+    if (error instanceof ValiseError) throw mayHaveRun ? inDoubt(error) : error;
+    const failure = failureOf(error);
+    if (failure.outcome === 'unknown') mayHaveRun = true;
+    const mayRetry = failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
+    const wait = Math.random() * Math.min(10 * 2 ** round, 300);
+    if (!mayRetry || clock.elapsed() + wait > deadline) {
+      const typed = errorOf(failure, error);
+      throw mayHaveRun ? inDoubt(typed) : typed;
+    }
+    await sleep(wait);
     try {
       return await attempt(deadline, mayHaveRun);
-    } catch (error) {
-      if (error instanceof ValiseError) throw mayHaveRun ? inDoubt(error) : error;
-      const failure = failureOf(error);
-      if (failure.outcome === 'unknown') mayHaveRun = true;
-      const mayRetry = failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
-      const wait = Math.random() * Math.min(10 * 2 ** round, 300);
-      if (!mayRetry || clock.elapsed() + wait > deadline) {
-        const typed = errorOf(failure, error);
-        throw mayHaveRun ? inDoubt(typed) : typed;
-      }
-      await sleep(wait);
+    } catch (next) {
+      error = next;
     }
   }
 }
@@ -145,7 +168,7 @@ function parseHost(text: string): { host: string; port: number | undefined } {
 /** Returns the error for an invalid URL. The message does not contain the URL. */
 export function badUrl(kind: string, what = `This is not a URL of ${kind}.`): ValiseError {
   return new ValiseError('store-invalid', what, {
-    next: 'Write it like redis://user:password@host:6379/0 or postgres://user:password@host:5432/database, odd characters as %XX.',
+    next: 'Write it like redis://user:password@host:6379/0, postgres://user:password@host:5432/database or upstash://token@host, odd characters as %XX.',
   });
 }
 
@@ -196,4 +219,39 @@ function bare(cause: unknown): Error {
 export function codeOf(cause: unknown): string | undefined {
   const code = (cause as { code?: unknown } | null | undefined)?.code;
   return typeof code === 'string' ? code : undefined;
+}
+
+/** The errors of Redis, of its client libraries, and of services that speak its protocol. */
+const REDIS_FAILURES: readonly (readonly [RegExp, RemoteFailure])[] = [
+  [/^(NOAUTH|WRONGPASS|NOPERM)|invalid password|Authentication required/, notDone('store-denied')],
+  [
+    /\bMISCONF\b/,
+    notDone(
+      'store-read-only',
+      'Redis refuses writes because it cannot save to disk (MISCONF): check its disk and its log.',
+    ),
+  ],
+  [/\bREADONLY\b/, notDone('store-read-only')],
+  [/\bOOM\b/, notDone('store-full')],
+  [
+    /\b(MOVED|ASK|CROSSSLOT)\b/,
+    notDone(
+      'store-failed',
+      'This server is part of a Redis Cluster: use a URL such as redis+cluster://HOST:PORT, or a Cluster client.',
+    ),
+  ],
+  [
+    /^(LOADING|BUSY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS)\b|max number of clients|Stream isn't writeable/,
+    notDone('store-unavailable'),
+  ],
+];
+
+/** Maps an error of a Redis client to a failure. */
+export function redisFailureOf(error: unknown): RemoteFailure {
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  const known = REDIS_FAILURES.find(([pattern]) => pattern.test(message));
+  if (known) return known[1];
+  // ioredis and node-redis use these names for responses of the server itself; anything else happened in transit.
+  const isAnswer = /^(ReplyError|ErrorReply|SimpleError|BlobError)$/.test(name);
+  return { code: isAnswer ? 'store-failed' : 'store-unavailable', outcome: 'unknown' };
 }

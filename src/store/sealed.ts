@@ -1,4 +1,4 @@
-import { ValiseError } from '../errors.ts';
+import { ValiseError } from '../core/errors.ts';
 import {
   createSealer,
   inspectToken,
@@ -7,12 +7,18 @@ import {
   SealError,
   type Sealer,
 } from '../seal/index.ts';
-import { checkKey, toMilliseconds } from './check.ts';
+import { checkKey, declareSecrecy, toMilliseconds } from './driver.ts';
 import { everyKey, isEmpty } from './page.ts';
-import { PlainEntryError, partError, plainError, plainMarkError, wrongKeyError } from './sealed-error.ts';
-import { declareSecrecy } from './secrecy.ts';
+import {
+  PlainEntryError,
+  partError,
+  plainError,
+  plainMarkError,
+  SEAL_MARK,
+  unguarded,
+  wrongKeyError,
+} from './plain.ts';
 import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
-import { SEAL_MARK, unguarded } from './unsealed.ts';
 
 // The entry's lifetime is the only one that counts. A clock that was wrong for a while must not make a value unreadable.
 const FOREVER = 3e9;

@@ -1,4 +1,4 @@
-import type { Json } from '../json.ts';
+import { isObject, type Json } from '../core/json.ts';
 
 /** An entry of a store. */
 export interface Entry<Value extends Json = Json> {
@@ -106,4 +106,12 @@ export interface Bus {
    */
   subscribe(topic: string, listener: (message: Json) => void): Promise<() => Promise<void>>;
   close(): Promise<void>;
+}
+
+/** Whether the value has the methods of a store, regardless of who created it. */
+export function isStore(value: unknown): value is Store {
+  return (
+    isObject(value) &&
+    ['get', 'put', 'delete', 'list', 'lease'].every((name) => typeof value[name] === 'function')
+  );
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import type { Json } from '../json.ts';
+import type { Json } from '../core/json.ts';
 import type { Bus } from '../store/types.ts';
-import type { Runner } from './contract-types.ts';
-import { until } from './contract-wait.ts';
+import { type Runner, until } from './contract-case.ts';
 
 /**
  * Defines the contract of {@link Bus} as a test suite. Each call of `open` returns another handle on the same bus.
@@ -30,7 +29,7 @@ export function busContract(
   const topicOf = (word: string) => `contract/${word}/${process.pid}/${Math.random().toString(36).slice(2)}`;
 
   describe(`${name} keeps the contract of a bus`, () => {
-    it('tells every listener of a topic, on every handle, in order', () =>
+    it('Every listener of a topic, on every handle, receives the messages in order', () =>
       withBuses(async (one, two) => {
         const topic = topicOf('all');
         const heard: Record<string, Json[]> = { a: [], b: [], c: [] };
@@ -43,7 +42,7 @@ export function busContract(
         for (const list of Object.values(heard)) assert.deepEqual(list, messages);
       }));
 
-    it('keeps topics apart, odd and long ones too', () =>
+    it('Topics are distinct, including long ones and unusual characters', () =>
       withBuses(async (one, two) => {
         const odd = ['*', 'a"b', "a'b", 'ünï🧳', 'x'.repeat(300)].map((word) => topicOf(word));
         const heard = new Map<string, Json[]>(odd.map((topic) => [topic, []]));
@@ -53,7 +52,7 @@ export function busContract(
         for (const [topic, list] of heard) assert.deepEqual(list, [topic]);
       }));
 
-    it('carries a message of 100 KB', () =>
+    it('A message of 100 KB arrives', () =>
       withBuses(async (one, two) => {
         const topic = topicOf('large');
         const large = { text: '🧳'.repeat(25_000) };
@@ -64,7 +63,7 @@ export function busContract(
         assert.deepEqual(heard, [large]);
       }));
 
-    it('tells a listener nothing more once it has ended, and the others still', () =>
+    it('A listener that has ended receives nothing, and the others still do', () =>
       withBuses(async (one, two) => {
         const topic = topicOf('end');
         const heard: Record<'ended' | 'stays', Json[]> = { ended: [], stays: [] };
@@ -79,7 +78,7 @@ export function busContract(
         assert.deepEqual(heard, { ended: [1], stays: [1, 2] });
       }));
 
-    it('goes on when a listener throws', () =>
+    it('The other listeners receive messages when one throws', () =>
       withBuses(async (one, two) => {
         const topic = topicOf('throws');
         const heard: Json[] = [];
@@ -101,7 +100,7 @@ export function busContract(
         }
       }));
 
-    it('refuses work once closed', () =>
+    it('A closed bus refuses operations', () =>
       withBuses(async (one) => {
         await one.close();
         await assert.rejects(one.publish('t', 1), { code: 'closed' });

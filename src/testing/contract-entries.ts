@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import type { Json } from '../json.ts';
-import type { Case } from './contract-types.ts';
-import { sharesHandles, until } from './contract-wait.ts';
+import type { Json } from '../core/json.ts';
+import type { Lease, Store } from '../store/types.ts';
+import { type Case, increment, sharesHandles, until } from './contract-case.ts';
+import { withWorkers } from './contract-processes.ts';
 
 const VALUES: readonly Json[] = [
   null,
@@ -24,7 +25,7 @@ const VALUES: readonly Json[] = [
 /** The behavior of a single key: values, versions, conditions, lifetimes, and rejected input. */
 export const entryCases: readonly Case[] = [
   {
-    title: 'has nothing under a key never written',
+    title: 'get returns undefined for a key that was never written',
     async run({ open }) {
       const store = await open();
       assert.equal(await store.get('nothing'), undefined);
@@ -32,7 +33,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'gives back every kind of JSON as it was put',
+    title: 'get returns every kind of JSON as it was put',
     async run({ open }) {
       const store = await open();
       for (const [index, value] of VALUES.entries()) {
@@ -44,7 +45,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'holds large values, of ASCII and of emoji',
+    title: 'The store holds large values, in ASCII and in emoji',
     async run({ open, maxValueBytes }) {
       const store = await open();
       for (const letter of ['x', '🧳']) {
@@ -55,7 +56,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'keeps a copy: neither what was put nor what was got can change it',
+    title: 'The store keeps a copy: changing the value that was put or got does not change the entry',
     async run({ open }) {
       const store = await open();
       const mine = { list: [1] };
@@ -69,7 +70,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'gives a new version to every write, also of the same value, and never one again after a delete',
+    title: 'Every write gets a new version, even of the same value, and no version returns after a delete',
     async run({ open }) {
       const store = await open();
       const seen = new Set<string | undefined>();
@@ -84,7 +85,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'writes with ifVersion only over that version',
+    title: 'put with ifVersion writes only over that version',
     async run({ open }) {
       const store = await open();
       assert.equal(await store.put('cas', 0, { ifVersion: 'never-given' }), undefined);
@@ -100,7 +101,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'writes with ifAbsent only where there is nothing',
+    title: 'put with ifAbsent writes only if there is no entry',
     async run({ open }) {
       const store = await open();
       const version = await store.put('once', 1, { ifAbsent: true });
@@ -112,7 +113,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'lets one of many writers win with ifAbsent',
+    title: 'One of many concurrent writers with ifAbsent wins',
     async run(bench) {
       const stores = await sharesHandles(bench, 4);
       const tries = Array.from({ length: 40 }, (_, n) =>
@@ -124,7 +125,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'deletes with ifVersion only that version',
+    title: 'delete with ifVersion deletes only that version',
     async run({ open }) {
       const store = await open();
       const first = (await store.put('gone', 1)) as string;
@@ -136,7 +137,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'ends an entry when its time is over: for get, list, ifVersion, ifAbsent and delete',
+    title: 'An entry expires for get, list, ifVersion, ifAbsent and delete alike',
     async run({ open }) {
       const store = await open();
       const before = Date.now();
@@ -159,7 +160,7 @@ export const entryCases: readonly Case[] = [
     },
   },
   {
-    title: 'gives every write its own lifetime: one without has no end',
+    title: 'Every write sets its own lifetime, and a write without one never expires',
     async run({ open }) {
       const store = await open();
       await store.put('life', 1, { ttl: 0.2 });
@@ -173,7 +174,7 @@ export const entryCases: readonly Case[] = [
   },
   {
     title:
-      'refuses what is no key, no value, no lifetime and no page size, each with its code, and stores nothing',
+      'Invalid keys, values, lifetimes and page sizes are refused, each with its code, and nothing is stored',
     async run({ open }) {
       const store = await open();
       for (const key of ['', 'a\u0000b', '\ud800', 'k'.repeat(1025), 7 as unknown as string]) {
@@ -195,6 +196,104 @@ export const entryCases: readonly Case[] = [
         await assert.rejects(store.list('', { limit }), { code: 'store-invalid' });
       }
       assert.deepEqual((await store.list('')).keys, []);
+    },
+  },
+];
+
+const WRITERS = 8;
+const PROCESSES = 4;
+
+/** Concurrent writes with compare-and-set, and nothing else to protect them, lose nothing. */
+export const contentionCases: readonly Case[] = [
+  {
+    title: (count) =>
+      `loses none of ${count(1000 / WRITERS)} × ${WRITERS} increments through ${WRITERS} writers`,
+    async run(bench) {
+      const times = bench.count(1000 / WRITERS);
+      const stores = await sharesHandles(bench, WRITERS);
+      await Promise.all(
+        stores.map(async (store) => {
+          for (let done = 0; done < times; done++) await increment(store, 'counter');
+        }),
+      );
+      assert.equal((await stores[0]?.get('counter'))?.value, times * WRITERS);
+    },
+  },
+  {
+    title: (count) =>
+      `loses none of ${count(1000 / WRITERS)} × ${WRITERS} increments through ${WRITERS} writers in ${PROCESSES} processes`,
+    needs: 'processes',
+    async run(bench) {
+      const times = bench.count(1000 / WRITERS);
+      const writers = WRITERS / PROCESSES;
+      await withWorkers(bench, PROCESSES, (workers) =>
+        Promise.all(
+          workers.map((worker) => worker.run({ job: 'increment', key: 'counter', times, writers })),
+        ),
+      );
+      const store = await bench.open();
+      assert.equal((await store.get('counter'))?.value, times * WRITERS);
+    },
+  },
+];
+
+/** The data that remains after a store is closed, and the work that closing waits for. */
+export const lifeCases: readonly Case[] = [
+  {
+    title: 'Entries, versions, lifetimes and leases survive when the store is opened again',
+    needs: 'reopens',
+    async run({ open }) {
+      const first = await open();
+      const version = (await first.put('stays', { deep: ['🧳'] })) as string;
+      await first.put('ends', 1, { ttl: 3600 });
+      const ends = await first.get('ends');
+      const lease = (await first.lease('held', 60)) as Lease;
+      await first.close();
+
+      const second = await open();
+      assert.deepEqual(await second.get('stays'), { value: { deep: ['🧳'] }, version });
+      assert.deepEqual(await second.get('ends'), ends);
+      assert.equal(await second.lease('held', 60), undefined);
+      const other = (await second.lease('free', 60)) as Lease;
+      assert.ok(other.fence > 0 && lease.fence > 0);
+      const next = await second.put('stays', 2, { ifVersion: version });
+      assert.ok(next !== undefined && next !== version);
+    },
+  },
+  {
+    title: 'Every handle sees the writes of all others',
+    needs: 'reopens',
+    async run({ open }) {
+      const [one, two] = (await Promise.all([open(), open()])) as [Store, Store];
+      for (let round = 0; round < 10; round++) {
+        const version = await one.put('shared', round);
+        assert.deepEqual(await two.get('shared'), { value: round, version });
+        assert.equal(await two.delete('shared', { ifVersion: version as string }), true);
+        assert.equal(await one.get('shared'), undefined);
+      }
+    },
+  },
+  {
+    title: 'close waits for operations in progress and refuses later ones',
+    async run({ open, reopens, count }) {
+      const store = await open();
+      const lease = (await store.lease('lease', 60)) as Lease;
+      const work = Array.from({ length: count(50, 10) }, (_, n) => store.put(`work/${n}`, n));
+      const closing = store.close();
+      for (const version of await Promise.all(work)) assert.equal(typeof version, 'string');
+      await closing;
+      await store.close();
+      const closed = { code: 'closed' };
+      await assert.rejects(store.get('work/0'), closed);
+      await assert.rejects(store.put('work/0', 1), closed);
+      await assert.rejects(store.delete('work/0'), closed);
+      await assert.rejects(store.list(''), closed);
+      await assert.rejects(store.lease('a', 1), closed);
+      await assert.rejects(lease.renew(1), closed);
+      if (reopens) {
+        const again = await open();
+        assert.equal((await again.list('work/')).keys.length, work.length);
+      }
     },
   },
 ];

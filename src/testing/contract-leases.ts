@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import type { Lease, Store } from '../store/types.ts';
+import { type Case, sharesHandles, until } from './contract-case.ts';
 import { withWorkers } from './contract-processes.ts';
-import type { Case } from './contract-types.ts';
-import { sharesHandles, until } from './contract-wait.ts';
 
 /** Leases: a single holder, an increasing fence, and takeover after a holder is gone. */
 export const leaseCases: readonly Case[] = [
   {
-    title: 'has one holder until it is given back',
+    title: 'A lease has one holder until it is released',
     async run(bench) {
       const [one, two] = (await sharesHandles(bench, 2)) as [Store, Store];
       const first = (await one.lease('job', 60)) as Lease;
@@ -21,7 +20,7 @@ export const leaseCases: readonly Case[] = [
     },
   },
   {
-    title: 'lets one of many win',
+    title: 'One of many concurrent applicants gets the lease',
     async run(bench) {
       const stores = await sharesHandles(bench, 4);
       const tries = await Promise.all(Array.from({ length: 32 }, (_, n) => stores[n % 4]?.lease('race', 60)));
@@ -29,7 +28,7 @@ export const leaseCases: readonly Case[] = [
     },
   },
   {
-    title: 'ends with its time, unless it is renewed',
+    title: 'A lease expires if it is not renewed',
     async run({ open }) {
       const store = await open();
       const kept = (await store.lease('kept', 2)) as Lease;
@@ -46,7 +45,7 @@ export const leaseCases: readonly Case[] = [
     },
   },
   {
-    title: 'cannot be renewed once it is over, also where nobody else wants it, nor once given back',
+    title: 'A lease cannot be renewed once it has expired or was released, even if nobody else wants it',
     async run({ open }) {
       const store = await open();
       const short = (await store.lease('short', 0.1)) as Lease;
@@ -61,7 +60,7 @@ export const leaseCases: readonly Case[] = [
     },
   },
   {
-    title: 'is apart from the entry of the same name, and not listed',
+    title: 'A lease is separate from the entry of the same name and is not listed',
     async run({ open }) {
       const store = await open();
       const lease = (await store.lease('name', 60)) as Lease;
@@ -74,7 +73,8 @@ export const leaseCases: readonly Case[] = [
     },
   },
   {
-    title: (count) => `has one holder at a time among 8 processes that want it ${count(10)} times each`,
+    title: (count) =>
+      `A lease has one holder at a time among 8 processes that each want it ${count(10)} times`,
     needs: 'processes',
     async run(bench) {
       const times = bench.count(10);
@@ -90,7 +90,7 @@ export const leaseCases: readonly Case[] = [
     },
   },
   {
-    title: 'passes on from a holder that was killed',
+    title: 'A lease passes on from a holder that was killed',
     needs: 'processes',
     async run(bench) {
       const store = await bench.open();

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Store } from '../store/types.ts';
-import type { Case } from './contract-types.ts';
-import { sharesHandles } from './contract-wait.ts';
+import { type Case, sharesHandles } from './contract-case.ts';
 
 const ODD_KEYS: readonly string[] = [
   ' ',
@@ -53,7 +52,7 @@ const ODD_KEYS: readonly string[] = [
 /** Listing: by prefix, in pages, complete while others write. */
 export const listCases: readonly Case[] = [
   {
-    title: 'tells odd keys apart and lists each',
+    title: 'Keys with unusual characters are distinct, and each is listed',
     async run({ open, maxKeyBytes }) {
       const store = await open();
       const odd = [...ODD_KEYS, 'k'.repeat(maxKeyBytes)];
@@ -73,7 +72,7 @@ export const listCases: readonly Case[] = [
     },
   },
   {
-    title: 'takes a prefix by the letter, with no wildcards in it',
+    title: 'list takes a prefix literally, without wildcards',
     async run({ open }) {
       const store = await open();
       for (const key of ['a', 'aa', 'a%', 'a_', 'a*', 'a?', 'a[b]', 'b', 'A', 'a/1', 'a/2', 'a0'])
@@ -89,7 +88,7 @@ export const listCases: readonly Case[] = [
     },
   },
   {
-    title: 'gives pages of the size asked for and a cursor on all but the last',
+    title: 'list returns pages of the requested size, with a cursor on all but the last',
     async run({ open }) {
       const store = await open();
       const names = Array.from({ length: 10 }, (_, n) => `page/${n}`);
@@ -115,7 +114,7 @@ export const listCases: readonly Case[] = [
     },
   },
   {
-    title: 'gives the entries of a page as `get` does, where it has `entries`',
+    title: 'entries returns the entries of a page as get does, if the store has it',
     async run({ open }) {
       const store = await open();
       if (!store.entries) return;
@@ -145,7 +144,7 @@ export const listCases: readonly Case[] = [
     },
   },
   {
-    title: 'finds unlisted entries with `scan`, or with `list` where it has no `scan`',
+    title: 'scan finds unlisted entries; if the store has no scan, list finds them',
     async run({ open }) {
       const store = await open();
       const names = Array.from({ length: 40 }, (_, n) => `scan*/${n}`);
@@ -173,7 +172,7 @@ export const listCases: readonly Case[] = [
     },
   },
   {
-    title: (count) => `lists each of ${count(10_000, 40)} keys exactly once while others write`,
+    title: (count) => `list returns each of ${count(10_000, 40)} keys exactly once while others write`,
     async run(bench) {
       const total = bench.count(10_000, 40);
       const stable = Array.from({ length: total }, (_, n) => `stable/${String(n).padStart(6, '0')}`);

@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Bench, Opener, Place } from './contract-types.ts';
+import type { Bench, Opener, Place } from './contract-case.ts';
 
 /** A job for a worker. */
 export type Job =

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { Lease, Store } from '../store/types.ts';
+import { increment } from './contract-case.ts';
 import type { Job, Report } from './contract-processes.ts';
-import { increment } from './contract-wait.ts';
 
 // The program of the other processes in the contract. It opens the place and runs one job after another.
 

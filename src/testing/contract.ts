@@ -1,11 +1,8 @@
-import { contentionCases } from './contract-contention.ts';
-import { crashCases } from './contract-crash.ts';
-import { entryCases } from './contract-entries.ts';
+import type { Case, ContractOptions, Count, Place, Runner } from './contract-case.ts';
+import { contentionCases, entryCases, lifeCases } from './contract-entries.ts';
+import { crashCases, lostReplyCases } from './contract-failures.ts';
 import { leaseCases } from './contract-leases.ts';
-import { lifeCases } from './contract-life.ts';
 import { listCases } from './contract-lists.ts';
-import { lostReplyCases } from './contract-lost-replies.ts';
-import type { Case, ContractOptions, Count, Place, Runner } from './contract-types.ts';
 
 /**
  * Defines the contract of {@link Store} as a test suite, which every driver of Valise passes and yours can use. It

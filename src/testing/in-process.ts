@@ -1,8 +1,9 @@
-import type { NamedServer } from '../client/target.ts';
-import type { ClientLike, ClientValise } from '../client/valise.ts';
-import { ValiseError } from '../errors.ts';
-import type { TransportLike } from '../link/transport.ts';
-import type { ServerLike } from '../server/server-like.ts';
+import type { NamedServer } from '../client/identity/target.ts';
+import type { ClientLike } from '../client/options.ts';
+import type { ClientValise } from '../client/valise.ts';
+import { ValiseError } from '../core/errors.ts';
+import type { TransportLike } from '../core/instrument.ts';
+import type { ServerLike } from '../server/sdk-server.ts';
 
 /** Options of {@link connectInProcess}. */
 export interface InProcessOptions {

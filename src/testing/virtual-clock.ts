@@ -1,5 +1,5 @@
-import { type Duration, seconds } from '../duration.ts';
-import { ValiseError } from '../errors.ts';
+import { type Duration, seconds } from '../core/duration.ts';
+import { ValiseError } from '../core/errors.ts';
 
 /** The clock of this process, which a test can move forward. */
 export interface VirtualClock {

@@ -1,5 +1,4 @@
-import { isObject, type JsonObject } from '../json.ts';
-import { isEmpty } from './dict.ts';
+import { isEmpty, isObject, type JsonObject } from '../core/json.ts';
 import {
   agreedVersion,
   clientVersion,

@@ -1,6 +1,5 @@
-import { isObject, type JsonObject } from '../json.ts';
-import { isShallow } from './dict.ts';
-import { isModernVersion, PROTOCOL_VERSIONS } from './era.ts';
+import { isObject, isShallow, type JsonObject } from '../core/json.ts';
+import { isModernVersion, PROTOCOL_VERSIONS } from './codec.ts';
 import { CORE, type Era } from './names.ts';
 import type { Problem } from './problem.ts';
 

@@ -1,6 +1,6 @@
-import { ValiseError } from '../errors.ts';
-import { isObject } from '../json.ts';
-import type { Params, Result, RpcError } from './message.ts';
+import { ValiseError } from '../core/errors.ts';
+import { isObject } from '../core/json.ts';
+import type { Params, Result, RpcError } from '../core/message.ts';
 import { NAMES } from './names.ts';
 import type { Problem } from './problem.ts';
 

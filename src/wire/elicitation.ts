@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../json.ts';
+import { isObject, type Json } from '../core/json.ts';
 
 /** One field of an elicitation form: a string, a number, a boolean, a choice, or several choices. */
 export type FormField = { readonly type: string; readonly [keyword: string]: unknown };

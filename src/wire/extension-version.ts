@@ -1,5 +1,5 @@
-import { isObject, type JsonObject } from '../json.ts';
-import type { Params, RpcError } from './message.ts';
+import { isObject, type JsonObject } from '../core/json.ts';
+import type { Params, RpcError } from '../core/message.ts';
 import { NAMES } from './names.ts';
 import { readSession } from './session.ts';
 import { sessionMethod } from './session-methods.ts';

@@ -1,5 +1,5 @@
-import { isObject, type JsonObject } from '../json.ts';
-import type { Result, ResultResponse } from './message.ts';
+import { isObject, type JsonObject } from '../core/json.ts';
+import type { Result, ResultResponse } from '../core/message.ts';
 
 /** The parameter in which a model passes a state handle back (SEP-2567). */
 export const HANDLE = 'state_handle';

@@ -1,7 +1,7 @@
-import { isObject } from '../json.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS, type Meta, type RpcError } from './message.ts';
+import { isObject } from '../core/json.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS, type Meta, type RpcError } from '../core/message.ts';
+import { type Outcome, withOutcome } from './errors.ts';
 import { DRAFTS, NAMES } from './names.ts';
-import { type Outcome, withOutcome } from './outcome.ts';
 import type { Problem } from './problem.ts';
 
 const { key: KEY, repeat: REPEAT } = NAMES.modern.idempotency;

@@ -4,7 +4,30 @@
  *
  * @packageDocumentation
  */
-export type { Json, JsonObject } from '../json.ts';
+
+export type { Json, JsonObject } from '../core/json.ts';
+export { type Dict, dict, isShallow, MAX_DEPTH } from '../core/json.ts';
+export {
+  type ErrorResponse,
+  type Id,
+  INTERNAL_ERROR,
+  INVALID_PARAMS,
+  isErrorResponse,
+  isNotification,
+  isRequest,
+  isResponse,
+  isResultResponse,
+  METHOD_NOT_FOUND,
+  type Message,
+  type Meta,
+  type Notification,
+  type Params,
+  type Request,
+  type Response,
+  type Result,
+  type ResultResponse,
+  type RpcError,
+} from '../core/message.ts';
 export {
   type Announced,
   announceClient,
@@ -15,16 +38,7 @@ export {
   type Revocation,
   readAnnounced,
 } from './announce.ts';
-export {
-  ATTRIBUTE_RULES,
-  type Attributes,
-  type AttributesReading,
-  checkMaxAge,
-  MAX_AGE,
-  readAttributes,
-  type StateAttributes,
-  writeAttributes,
-} from './attributes.ts';
+export { eraOf, FIRST_MODERN_VERSION, INTRODUCTIONS, isModernVersion, PROTOCOL_VERSIONS } from './codec.ts';
 export { isKnownVersion, readServerMetadata, type ServerMetadata } from './continuity.ts';
 export {
   type Answer,
@@ -40,7 +54,6 @@ export {
   readTopState,
   withTopState,
 } from './dependent.ts';
-export { type Dict, dict, isShallow, MAX_DEPTH } from './dict.ts';
 export {
   checkField,
   checkForm,
@@ -50,7 +63,16 @@ export {
   type FormProblem,
   type FormSchema,
 } from './elicitation.ts';
-export { eraOf, FIRST_MODERN_VERSION, INTRODUCTIONS, isModernVersion, PROTOCOL_VERSIONS } from './era.ts';
+export {
+  type Outcome,
+  outcomeIn,
+  readSessionError,
+  type SessionErrorReading,
+  sessionConflict,
+  sessionNotFound,
+  sessionRequired,
+  withOutcome,
+} from './errors.ts';
 export { EXTENSION_VERSIONS } from './extension-version.ts';
 export {
   IDEMPOTENT,
@@ -73,6 +95,30 @@ export {
   retryParams,
 } from './input-required.ts';
 export {
+  applyState,
+  carriesState,
+  MAX_NAMES,
+  methodPath,
+  methodScopeMatches,
+  readState,
+  type State,
+  type StateProblem,
+  type StateReading,
+  scopeCovers,
+  writeState,
+} from './jar.ts';
+export {
+  ATTRIBUTE_RULES,
+  type Attributes,
+  type AttributesReading,
+  checkAttributes,
+  checkMaxAge,
+  MAX_AGE,
+  readAttributes,
+  type StateAttributes,
+  writeAttributes,
+} from './jar-attributes.ts';
+export {
   isListening,
   type ListenPosition,
   type ListenRequest,
@@ -86,27 +132,6 @@ export {
   tagNotification,
 } from './listen.ts';
 export {
-  type ErrorResponse,
-  type Id,
-  INTERNAL_ERROR,
-  INVALID_PARAMS,
-  isErrorResponse,
-  isNotification,
-  isRequest,
-  isResponse,
-  isResultResponse,
-  METHOD_NOT_FOUND,
-  type Message,
-  type Meta,
-  type Notification,
-  type Params,
-  type Request,
-  type Response,
-  type Result,
-  type ResultResponse,
-  type RpcError,
-} from './message.ts';
-export {
   CARRIERS,
   type Carrier,
   CORE,
@@ -117,28 +142,20 @@ export {
   type Names,
   type Scope,
 } from './names.ts';
-export { type Outcome, outcomeIn, withOutcome } from './outcome.ts';
 export { isProblem, type Problem, type ProblemCode } from './problem.ts';
-export { methodPath, methodScopeMatches, scopeCovers } from './scope.ts';
 export {
   isSession,
   isSessionId,
   MAX_SESSION_ID,
   readSession,
+  SESSION_KEY,
   type SessionMeta,
   type SessionReading,
   writeSession,
 } from './session.ts';
 export {
-  readSessionError,
-  type SessionErrorReading,
-  sessionConflict,
-  sessionNotFound,
-  sessionRequired,
-} from './session-errors.ts';
-export {
+  allocatesResources,
   createParams,
-  emptyResult,
   listParams,
   listResult,
   MAX_LABEL,
@@ -154,13 +171,4 @@ export {
   sessionResult,
   targetParams,
 } from './session-methods.ts';
-export {
-  applyState,
-  MAX_NAMES,
-  readState,
-  type State,
-  type StateProblem,
-  type StateReading,
-  writeState,
-} from './state.ts';
-export { allocatesResources } from './tool-hint.ts';
+export { knowsSessionExtension, sessionHeaders } from './spelling.ts';

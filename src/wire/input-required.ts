@@ -1,8 +1,7 @@
-import { ValiseError } from '../errors.ts';
-import { isObject } from '../json.ts';
+import { ValiseError } from '../core/errors.ts';
+import { dict, isObject } from '../core/json.ts';
+import type { Params, Result } from '../core/message.ts';
 import { MAX_QUESTIONS } from './dependent.ts';
-import { dict } from './dict.ts';
-import type { Params, Result } from './message.ts';
 import { NAMES } from './names.ts';
 import { isProblem, type Problem } from './problem.ts';
 

@@ -1,5 +1,5 @@
-import { isObject } from '../json.ts';
-import { isNotification, type Meta, type Notification, type Params, type Result } from './message.ts';
+import { isObject } from '../core/json.ts';
+import { isNotification, type Meta, type Notification, type Params, type Result } from '../core/message.ts';
 import { type Era, NAMES } from './names.ts';
 import { isProblem, type Problem } from './problem.ts';
 import { isSession, readSession, type SessionMeta, writeSession } from './session.ts';

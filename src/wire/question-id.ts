@@ -1,4 +1,4 @@
-import type { Id } from './message.ts';
+import type { Id } from '../core/message.ts';
 
 /** The parts of a question id: the flow, the round, and the call. The call is only as trustworthy as the client. */
 export interface QuestionId {

@@ -1,5 +1,5 @@
-import { isObject } from '../json.ts';
-import type { Params, Result } from './message.ts';
+import { isObject } from '../core/json.ts';
+import type { Params, Result } from '../core/message.ts';
 import { DRAFTS, type Era, NAMES, type Names } from './names.ts';
 import { isProblem, type Problem } from './problem.ts';
 import {
@@ -81,12 +81,12 @@ export function readTargetParams(
   return isProblem(labelled) ? labelled : { session: reading, ...labelled };
 }
 
-/** Returns the result of create, resume and fork. */
-export function sessionResult(era: Era, session: SessionMeta): Result {
-  return complete(era, {
+/** Returns the result of create, resume and fork. The codec of the request completes it. */
+export function sessionResult(session: SessionMeta): Result {
+  return {
     session: sessionBody(session),
-    ...(session.seq === undefined ? {} : { _meta: { [NAMES[era].seq]: session.seq } }),
-  });
+    ...(session.seq === undefined ? {} : { _meta: { [NAMES.modern.seq]: session.seq } }),
+  };
 }
 
 /** Reads the result of create, resume and fork. The session is in the body or, in earlier drafts, flat or only in `_meta`. */
@@ -104,11 +104,6 @@ export function readSessionResult(result: unknown): SessionMeta | Problem {
     : withSeq(session, result._meta[NAMES.modern.seq]);
 }
 
-/** Returns the result of a delete, and of a listen stream that ended. */
-export function emptyResult(era: Era): Result {
-  return complete(era, {});
-}
-
 /** Returns the params that request a page of sessions. */
 export function listParams({ cursor }: { readonly cursor?: string | undefined } = {}): Params | undefined {
   return cursor === undefined ? undefined : { cursor };
@@ -123,16 +118,16 @@ export function readListParams(params: unknown): { readonly cursor?: string } | 
   return isCursor(cursor) ? { cursor } : { problem: 'bad-value', where: 'params.cursor' };
 }
 
-/** Returns a page of sessions as a result. */
-export function listResult(era: Era, { sessions, nextCursor }: SessionPage): Result {
-  return complete(era, {
+/** Returns a page of sessions as a result. The codec of the request completes it. */
+export function listResult({ sessions, nextCursor }: SessionPage): Result {
+  return {
     sessions: sessions.map(({ sessionId, expiresAt, label }) => ({
       sessionId,
       ...(expiresAt === undefined ? {} : { expiresAt }),
       ...(label === undefined ? {} : { label }),
     })),
     ...(nextCursor === undefined ? {} : { nextCursor }),
-  });
+  };
 }
 
 /** Reads a page of sessions. Invalid entries are ignored. */
@@ -156,11 +151,6 @@ export function readListResult(result: unknown): SessionPage | Problem {
   return isCursor(nextCursor) ? { sessions, nextCursor } : { sessions };
 }
 
-/** Adds the `resultType` that results have on 2026-07-28. */
-export function complete(era: Era, body: Result): Result {
-  return era === 'modern' ? { resultType: 'complete', ...body } : body;
-}
-
 /** Whether the value is a position in a list or a stream: opaque text of a limited length. */
 export function isCursor(value: unknown): value is string {
   return typeof value === 'string' && value.length > 0 && value.length <= MAX_CURSOR;
@@ -175,4 +165,11 @@ function readLabel({ hints }: Record<string, unknown>): { readonly label?: strin
 
 function isLabel(value: unknown): value is string {
   return typeof value === 'string' && value.length > 0 && value.length <= MAX_LABEL;
+}
+
+const { resourceAllocation } = NAMES.modern.annotation;
+
+/** Whether a tool, as listed by `tools/list`, declares that its sessions hold expensive resources. */
+export function allocatesResources(tool: unknown): boolean {
+  return isObject(tool) && isObject(tool.annotations) && tool.annotations[resourceAllocation] === true;
 }

@@ -1,7 +1,6 @@
-import { isObject, type Json, type JsonObject } from '../json.ts';
-import { withoutMeta } from './copy.ts';
-import { isShallow } from './dict.ts';
-import type { Meta, Result } from './message.ts';
+import { isObject, isShallow, type Json, type JsonObject } from '../core/json.ts';
+import type { Meta, Result } from '../core/message.ts';
+import { withoutMeta } from '../core/message.ts';
 import { DRAFTS, type Era, NAMES } from './names.ts';
 import type { Problem } from './problem.ts';
 
@@ -25,7 +24,10 @@ export type SessionReading = SessionMeta | null | undefined | Problem;
 /** The maximum length of a session id. Longer ids are rejected because the id also travels in an HTTP header. */
 export const MAX_SESSION_ID = 2048;
 
-const MODERN = NAMES.modern.session;
+/** The `_meta` key of a session in Valise's own names. */
+export const SESSION_KEY = NAMES.modern.session;
+
+const MODERN = SESSION_KEY;
 const LEGACY = NAMES.legacy.session;
 const DRAFT = DRAFTS.session;
 const SEQ = NAMES.modern.seq;
@@ -103,6 +105,11 @@ export function writeSession(era: Era, session: SessionMeta): Meta {
 }
 
 const KEYS = [MODERN, LEGACY, DRAFT, SEQ];
+
+/** Returns the HTTP header that mirrors a session's id. If the transport has a session, its id takes the drafts' header. */
+export function sessionHeader(spelling: Era, isTaken: boolean): string {
+  return NAMES[isTaken ? 'modern' : spelling].header.session;
+}
 
 /** Returns the result without its session, in any spelling. A client that manages the session hides it from the host. */
 export function withoutSession(result: Result): Result {

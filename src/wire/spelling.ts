@@ -1,6 +1,7 @@
-import { isObject } from '../json.ts';
+import { isObject } from '../core/json.ts';
+import type { Meta, Params } from '../core/message.ts';
 import { knowsExtensions } from './announce.ts';
-import type { Params } from './message.ts';
+import type { Codec } from './codec.ts';
 import { DRAFTS, type Era, NAMES } from './names.ts';
 import { sessionMethod } from './session-methods.ts';
 
@@ -77,4 +78,52 @@ function announcesDraftsOnly(capabilities: unknown): boolean {
     isObject(capabilities[sessions]) ||
     (isObject(experimental) && isObject(experimental[sessions]));
   return isAnnounced && !knowsExtensions(capabilities);
+}
+
+const PLACES = ['extensions', 'experimental'];
+
+/** Whether a client uses or announces Valise's own names for sessions, so that it knows what no draft defines. */
+export function knowsSessionExtension({ sessions }: Spelling, capabilities: unknown): boolean {
+  if (sessions === 'modern') return true;
+  if (!isObject(capabilities)) return false;
+  return PLACES.some((place) => {
+    const named = capabilities[place];
+    return isObject(named) && isObject(named[OURS.extension.sessions]);
+  });
+}
+
+/**
+ * Returns the HTTP headers that may name the session of a message.
+ *
+ * If the transport has its own session, `Mcp-Session-Id` refers to that one. On 2026-07-28 it has a meaning only in the drafts'
+ * spelling.
+ */
+export function sessionHeaders(
+  { isStateless }: Codec,
+  { sessions }: Spelling,
+  hasTransportSession: boolean,
+): readonly string[] {
+  const isMirrored = !hasTransportSession && !(isStateless && sessions === 'modern');
+  return isMirrored ? [OURS.header.session, DRAFT.header.session] : [OURS.header.session];
+}
+
+/** Returns the `_meta` without the session that it names, in any spelling. */
+export function withoutSession(meta: Meta | undefined): Meta {
+  const {
+    [OURS.session]: _ours,
+    [DRAFT.session]: _seeds,
+    [DRAFTS.session]: _drafts,
+    [OURS.seq]: _seq,
+    ...others
+  } = meta ?? {};
+  return others;
+}
+
+/** Returns the `_meta` with another state of the session that it names, in the spelling that it uses. */
+export function replaceSession(
+  meta: Meta | undefined,
+  { sessionId, state }: { readonly sessionId: string; readonly state?: unknown },
+): Meta {
+  const { session } = NAMES[spellingUsed(meta).sessions ?? 'legacy'];
+  return { ...withoutSession(meta), [session]: { sessionId, state } };
 }

@@ -1,31 +1,38 @@
-import { messageOf, ValiseError } from '../../errors.ts';
-import { type AnswerWatch, edgeFetch, type FetchLike } from '../../link/edge-fetch.ts';
-import { documentFetch, type MessageLimit } from '../../link/limit.ts';
-import { redactUrls } from '../../redact-urls.ts';
+import { messageOf, ValiseError } from '../../core/errors.ts';
+import type { TransportLike } from '../../core/instrument.ts';
+import { redactUrls } from '../../core/redact-urls.ts';
+import { edgeFetch, type FetchLike } from '../../edge/fetch.ts';
+import { documentFetch, type MessageLimit } from '../../edge/limit.ts';
+import { secrecyOf } from '../../store/driver.ts';
 import { holdLease, withLease } from '../../store/kit/lease.ts';
-import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
-import { Account, accountOfHeaders, TokenOwner } from '../account.ts';
-import { type ClientMiddleware, Connection } from '../connection.ts';
+import { offeredCodecs } from '../../wire/codec.ts';
+import type { Result } from '../../wire/index.ts';
+import type { ServerRequestMiddleware } from '../call.ts';
+import type { ClientPart } from '../connection.ts';
+import { type ClientMiddleware, Connection, type ConnectionOptions } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
-import type { JarPart } from '../jar/middleware.ts';
-import { erasOf, type Major, majorOf } from '../major.ts';
-import { Authorization, type AuthorizationParts } from '../oauth/authorization.ts';
+import { Account, accountOfHeaders, TokenOwner } from '../identity/account.ts';
+import { type ConnectionId, keyOf, type Target, targetKey } from '../identity/target.ts';
+import { followTarget, followTransport, type JarPart, leaveTransport } from '../jar/middleware.ts';
+import { type Major, majorOf } from '../major.ts';
+import { Authorization, type AuthorizationParts, HostTokens } from '../oauth/authorization.ts';
 import { CredentialKeeper } from '../oauth/credentials.ts';
-import { HostTokens } from '../oauth/host-tokens.ts';
 import { type Secrets, whenNeeded } from '../oauth/secrets.ts';
-import type { ClientPart } from '../part.ts';
-import type { ServerRequestMiddleware } from '../server-request.ts';
-import { targetKey } from '../target.ts';
+import { addStdioEdge } from '../stdio-edge.ts';
 import { Continuity } from './continuity.ts';
 import { connectError } from './errors.ts';
-import { composeFetch, type HttpMiddleware } from './fetch.ts';
-import { addHeaders, type HttpTarget, makeHttpTransport } from './http.ts';
-import { type ConnectionId, keyOf } from './key.ts';
-import { followTarget, followTransport, leaveTransport } from './session-state.ts';
+import {
+  addHeaders,
+  addHttpEdge,
+  composeFetch,
+  type HttpMiddleware,
+  type HttpTarget,
+  makeHttpTransport,
+} from './http.ts';
 import { isStale, type Snapshot, SnapshotKeeper, type SnapshotSettings } from './snapshot.ts';
 import { type ClientStateStore, fromClientStateStore, isClientStateStore } from './state-store.ts';
-import { Unanswered } from './unanswered.ts';
+import { Unanswered } from './streams.ts';
 
 /** The dependencies of every HTTP connection. */
 export interface Surroundings {
@@ -41,7 +48,7 @@ export interface Surroundings {
   readonly stack: (continuity: Continuity, auth: Authorization | undefined) => readonly ClientMiddleware[];
   /** Returns the middleware that requests from the server pass through. */
   readonly incoming: (continuity: Continuity) => readonly ServerRequestMiddleware[];
-  /** Whether session-scope state is kept even if the transport has no session. */
+  /** Whether session-scope state is stored even if the transport has no session. */
   readonly keepsSession: boolean;
   /** The authorizations that wait for their user. */
   readonly waiting: Set<Authorization>;
@@ -69,7 +76,7 @@ export async function connectHttp(
     events.emit('warning', {
       code: 'connection-not-kept',
       what: redactUrls(`${what} (${name}): ${messageOf(error)}`),
-      next: next ?? 'Check the store and the server. The connection goes on.',
+      next: next ?? 'Check the store and the server. The connection works without it.',
     });
   const { resume = true } = target.options;
   const snapshots = resume
@@ -91,13 +98,13 @@ export async function connectHttp(
     warn,
   });
   const latest = async (): Promise<Snapshot | undefined> => {
-    const kept = await snapshots?.latest(erasOf(client)).catch((error: unknown) => {
-      warn('What is kept of the last connection could not be read', error);
+    const stored = await snapshots?.latest(offeredCodecs(client)).catch((error: unknown) => {
+      warn('The snapshot of the last connection could not be read', error);
       return undefined;
     });
-    return kept && !isStale(kept) ? kept : undefined;
+    return stored && !isStale(stored) ? stored : undefined;
   };
-  const goOn = async (from: Snapshot): Promise<Connection> => {
+  const resumeFrom = async (from: Snapshot): Promise<Connection> => {
     try {
       const connection = await attempt.make(from);
       if (attempt.isResumed) events.emit('resumed', { target: name });
@@ -106,7 +113,7 @@ export async function connectHttp(
       if (!attempt.isResumed) throw error;
       // Nothing has been sent. The client rejects the snapshot, so it is useless.
       await snapshots?.clear(from);
-      warn('What is kept of the last connection does not fit', error);
+      warn('The client rejected the snapshot of the last connection', error);
       return attempt.make(undefined);
     }
   };
@@ -116,18 +123,18 @@ export async function connectHttp(
     const key = `${keyOf('connection', id)}/first`;
     // A process does not wait long, nor for a store without leases.
     const lease = await holdLease(store, key, { ttl: TURN, wait: TURN }).catch(() => undefined);
-    let kept: Snapshot | undefined;
+    let from: Snapshot | undefined;
     try {
-      kept = await latest();
-      if (!kept) return await attempt.make(undefined);
+      from = await latest();
+      if (!from) return await attempt.make(undefined);
     } finally {
       await lease?.release();
     }
-    return goOn(kept);
+    return resumeFrom(from);
   };
   try {
-    const kept = await latest();
-    return await (kept ? goOn(kept) : begin()).catch(async (error: unknown) => {
+    const from = await latest();
+    return await (from ? resumeFrom(from) : begin()).catch(async (error: unknown) => {
       if (!(await auth?.recover(error))) throw error;
       return begin();
     });
@@ -167,7 +174,7 @@ export function authorizationFor(
 
 const adapted = new WeakMap<ClientStateStore, Store>();
 
-/** Returns the target's own store. Adapts a given {@link ClientStateStore} only once. */
+/** Returns the target's own store. Adapts a {@link ClientStateStore} only once. */
 function storeOfTarget({ store }: HttpTarget['options']): Store | undefined {
   if (!store || !isClientStateStore(store)) return store;
   let ours = adapted.get(store);
@@ -183,11 +190,11 @@ function authorize(
   access: Pick<AuthorizationParts, 'account' | 'owner' | 'signedIn'>,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
-  const kept = secrets.within(own);
+  const place = secrets.within(own);
   return new Authorization({
     options: options.auth,
-    keeper: new CredentialKeeper(whenNeeded(kept), id),
-    place: () => kept.place(),
+    keeper: new CredentialKeeper(whenNeeded(place), id),
+    place: () => place.place(),
     major: majorOf(client),
     introducesItself: !('opensOnly' in client),
     url,
@@ -235,13 +242,13 @@ class Attempt {
     return this.#latest?.state === 'resumed';
   }
 
-  async make(kept: Snapshot | undefined): Promise<Connection> {
+  async make(from: Snapshot | undefined): Promise<Connection> {
     const { owner, principal, parts, stack, incoming } = this.#surroundings;
     const { auth, account } = this.#lasting;
     const { url } = this.#target;
-    const continuity = this.#continuity(kept);
+    const continuity = this.#continuity(from);
     this.#latest = continuity;
-    const unanswered = new Unanswered();
+    const unanswered = new Unanswered((init) => continuity.stream.watch(init, () => continuity.skipped()));
     const fetch = this.#fetch(continuity, unanswered);
     const transport = await makeHttpTransport(majorOf(this.#client), url, fetch);
     continuity.attach(transport);
@@ -255,21 +262,21 @@ class Attempt {
       incoming: incoming(continuity),
     });
     await connection.open();
-    await this.#client.connect(transport, priorOf(this.#client, kept));
+    await this.#client.connect(transport, priorOf(this.#client, from));
     auth?.connected();
-    if (kept?.era === 'modern') connection.server.introduce(kept.introduction, false);
+    if (from?.codec.isStateless) connection.server.introduce(from.introduction, false);
     await continuity.settled();
     return connection;
   }
 
-  #continuity(kept: Snapshot | undefined): Continuity {
+  #continuity(from: Snapshot | undefined): Continuity {
     const { store, events, jar, keepsSession } = this.#surroundings;
     const { snapshots, warn } = this.#lasting;
     const key = `${keyOf('connection', this.#id)}/renewal`;
     return new Continuity({
       client: this.#client,
       snapshots,
-      kept,
+      from,
       warn,
       alone: (work) => (snapshots ? withLease(store, key, work) : work()),
       async begun(connection, sessionId) {
@@ -284,9 +291,6 @@ class Attempt {
   #fetch(continuity: Continuity, unanswered: Unanswered): FetchLike {
     const { options, url } = this.#target;
     const auth = this.#lasting.auth ?? this.#lasting.tokens;
-    const watch = (init: RequestInit): AnswerWatch | undefined =>
-      unanswered.watch(init) ??
-      unanswered.watchStandalone(continuity.stream.watch(init, () => continuity.skipped()));
     // The order in which a request passes the middleware, outermost first.
     const stack: HttpMiddleware[] = [
       ...(auth ? [auth.http] : []), // sends the token; refreshes it, or starts a sign-in, if the server rejects it
@@ -294,13 +298,66 @@ class Attempt {
       continuity.http, // names the session; answers `initialize` from the snapshot
       ...(options.headers ? [addHeaders(url, options.headers)] : []), // adds the headers that the host has set
     ];
-    return composeFetch(stack, edgeFetch(options.fetch ?? fetch, watch, this.#surroundings.limit));
+    return composeFetch(stack, edgeFetch(options.fetch ?? fetch, unanswered.watch, this.#surroundings.limit));
   }
 }
 
 /** Returns the connect options that tell a v2 client about the server, so that it need not ask. */
-function priorOf(client: object, kept: Snapshot | undefined): object | undefined {
-  if (!kept || erasOf(client)[0] === 'legacy') return undefined;
-  const prior = kept.era === 'modern' ? { kind: 'modern', discover: kept.introduction } : { kind: 'legacy' };
-  return { prior };
+function priorOf(client: object, from: Snapshot | undefined): object | undefined {
+  if (!from || !offeredCodecs(client)[0].isStateless) return undefined;
+  return { prior: from.codec.prior(from.introduction) };
+}
+
+/** The part of an SDK client that connecting it needs. */
+interface Connecting {
+  connect(transport: unknown): Promise<void>;
+  getServerCapabilities(): object | undefined;
+}
+
+/** Connects a client over a transport that already exists, such as one of the SDK's. */
+export async function connectTransport(
+  client: Connecting,
+  transport: TransportLike,
+  settings: Omit<ConnectionOptions, 'account'>,
+  { store, limit }: { readonly store: Store; readonly limit: MessageLimit },
+): Promise<Connection> {
+  addStdioEdge(transport, limit);
+  const account = await accountOf(transport, settings, store, limit);
+  const connection = new Connection(transport, { ...settings, account });
+  await connection.open();
+  await client.connect(transport);
+  // A v2 client may have sent `server/discover` on its own channel, and its getter omits part of the response.
+  if (!connection.server.introduction)
+    connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result, false);
+  return connection;
+}
+
+/** The credentials of a Streamable HTTP transport, under the names that both SDK majors use. */
+interface Signing {
+  readonly _requestInit?: RequestInit | undefined;
+  readonly _authProvider?: {
+    tokens?():
+      | Promise<{ readonly access_token?: string } | undefined>
+      | { readonly access_token?: string }
+      | undefined;
+    token?(): Promise<string | undefined> | string | undefined;
+  };
+}
+
+/** Adds our byte edge to a transport that the application has created, and determines the account of its requests. */
+async function accountOf(
+  transport: TransportLike,
+  { target, principal }: { readonly target: Target; readonly principal: string },
+  store: Store,
+  limit: MessageLimit,
+): Promise<Account> {
+  const { _requestInit: init, _authProvider: provider } = transport as Signing;
+  const account = new Account(accountOfHeaders(init?.headers, principal));
+  const owner = new TokenOwner(store, keyOf('account', { target: targetKey(target), principal }), principal);
+  // A manually set bearer token is an account by itself, and not a sign-in.
+  const isManual = new Headers(init?.headers).has('authorization');
+  addHttpEdge(transport, limit, (token) => (isManual ? undefined : owner.uses(token, account)));
+  const token = (await provider?.tokens?.())?.access_token ?? (await provider?.token?.());
+  if (token !== undefined && !isManual) account.signIn(await owner.of(token));
+  return account;
 }

@@ -1,22 +1,27 @@
-import type { ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
-import type { FetchLike } from '../../link/edge-fetch.ts';
-import { documentFetch, type MessageLimit } from '../../link/limit.ts';
-import { checkOptions, FUNCTION, type TakenBy } from '../../options.ts';
-import { redactUrls } from '../../redact-urls.ts';
+import type { ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { checkOptions, FUNCTION, type TakenBy } from '../../core/options.ts';
+import { redactUrls } from '../../core/redact-urls.ts';
+import type { FetchLike } from '../../edge/fetch.ts';
+import { documentFetch, type MessageLimit } from '../../edge/limit.ts';
 import { collection } from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
+import { SESSIONFUL } from '../../wire/codec.ts';
 import type { Era } from '../../wire/index.ts';
-import { isSubject } from '../account.ts';
+import { isSubject } from '../identity/account.ts';
+import {
+  type ConnectionId,
+  fingerprint,
+  keyOf,
+  prefixOf,
+  targetKey,
+  webAddress,
+} from '../identity/target.ts';
 import { CREDENTIALS, CredentialKeeper, type Credentials, readCredentials } from '../oauth/credentials.ts';
 import { EndpointGuard } from '../oauth/endpoints.ts';
 import { OWN_CLIENT } from '../oauth/options.ts';
-import { refreshIn } from '../oauth/refresh.ts';
-import { type OwnClient, type Revoked, revoke, worstOf } from '../oauth/revocation.ts';
 import type { KeptIn, SecretPlaces } from '../oauth/secrets.ts';
-import { targetKey } from '../target.ts';
-import { webAddress } from '../web-address.ts';
-import { type ConnectionId, fingerprint, keyOf, prefixOf } from './key.ts';
+import { type OwnClient, type Revoked, refreshIn, revoke, worstOf } from '../oauth/token-requests.ts';
 import { readSnapshot, SNAPSHOTS, SnapshotKeeper } from './snapshot.ts';
 
 /** Stored information about a connection. It contains no secrets, except possibly in the query of `target`. */
@@ -112,19 +117,19 @@ export function openConnections(parts: ConnectionsParts): Connections {
     const id = idOf(target);
     const { stores, problem } = await secrets();
     const keeper = new SnapshotKeeper(store, id);
-    const { sessionId } = (await keeper.load('legacy')) ?? {};
+    const { sessionId } = (await keeper.load(SESSIONFUL)) ?? {};
     const isForgotten = await keeper.forget();
     const places = stores.map((place) => new CredentialKeeper(place, id).forget());
     const credentials = (await Promise.all(places)).filter((each) => each !== undefined);
     if (problem && credentials.length === 0)
       parts.warn(
         `${problem.what} Tokens for ${redactUrls(id.target)} whose key is missing stay.`,
-        'Sign out again where it can be used.',
+        'Sign out again on the machine that has the key.',
       );
-    const lost = credentials.flatMap(({ account }) =>
+    const orphans = credentials.flatMap(({ account }) =>
       account === undefined || isSubject(account) ? [] : [account],
     );
-    const isEnded = await ended(new URL(target), sessionId, lost);
+    const isEnded = await ended(new URL(target), sessionId, orphans);
     await store.delete(keyOf('account', id));
     return { isGone: isForgotten || isEnded || credentials.length > 0, credentials };
   };
@@ -133,7 +138,10 @@ export function openConnections(parts: ConnectionsParts): Connections {
   /** Warns once that some sign-ins cannot be read. */
   const tellUnseen = ({ what }: ValiseError): void => {
     if (!isTold)
-      parts.warn(`${what} Sign-ins whose key is missing are not shown.`, 'Look again where it can be used.');
+      parts.warn(
+        `${what} Sign-ins whose key is missing are not shown.`,
+        'Look again on the machine that has the key.',
+      );
     isTold = true;
   };
 
@@ -144,8 +152,8 @@ export function openConnections(parts: ConnectionsParts): Connections {
         const key = isObject(of) ? of['target'] : undefined;
         if (typeof key !== 'string') return;
         const before = infos.get(key) ?? { target: key, principal, signedIn: false };
-        // If there are two eras, the most recently used one counts.
-        if ((more.savedAt ?? 0) < (before.savedAt ?? 0) && more.era) return;
+        // If there are two snapshots, the later one counts.
+        if (more.savedAt && before.savedAt && more.savedAt < before.savedAt) return;
         infos.set(key, { ...before, ...more });
       };
       const newer = ({ what, next = '' }: ValiseError): void => parts.warn(what, next);
@@ -198,11 +206,11 @@ export function openConnections(parts: ConnectionsParts): Connections {
 function connectionOf(value: unknown): Partial<ConnectionInfo> {
   const snapshot = readSnapshot(value);
   if (!snapshot) return {};
-  const { era, protocolVersion, sessionId, savedAt, introduction } = snapshot;
+  const { codec, protocolVersion, sessionId, savedAt, introduction } = snapshot;
   const server = introduction['serverInfo'] ?? Object.values(introduction._meta ?? {})[0];
   const { name, version } = isObject(server) ? server : {};
   return {
-    era,
+    era: codec.era,
     protocolVersion,
     savedAt: new Date(savedAt),
     ...(sessionId !== undefined && { session: fingerprint(sessionId) }),

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Next } from '../../core/compose.ts';
-import { MAX_EVENT_ID } from '../../link/edge-sse.ts';
+import { UNSUPPORTED_VERSION } from '../../core/message.ts';
+import { MAX_EVENT_ID } from '../../edge/sse.ts';
 import {
   CORE,
   INTRODUCTIONS,
@@ -11,15 +12,12 @@ import {
   type Request,
   type Response as RpcResponse,
 } from '../../wire/index.ts';
-import { UNSUPPORTED_VERSION } from '../../wire/message.ts';
 import { isSessionId } from '../../wire/session.ts';
-import type { Call } from '../call.ts';
-import type { ClientMiddleware, Connection } from '../connection.ts';
-import type { ClientPart } from '../part.ts';
-import type { ServerRequestMiddleware } from '../server-request.ts';
+import type { Call, ServerRequestMiddleware } from '../call.ts';
+import type { ClientMiddleware, ClientPart, Connection } from '../connection.ts';
 import { isOtherVersion, type LostReason, statusOf, versionGoneError, whyLost } from './errors.ts';
-import { emptyResponse, type HttpExchange, type HttpMiddleware } from './fetch.ts';
 import type { HttpTransport } from './http.ts';
+import { emptyResponse, type HttpExchange, type HttpMiddleware } from './http.ts';
 import {
   discovered,
   initialized,
@@ -30,7 +28,7 @@ import {
   type Snapshot,
   type SnapshotKeeper,
 } from './snapshot.ts';
-import { StandaloneStream } from './stream.ts';
+import { StandaloneStream } from './streams.ts';
 
 /**
  * The states of a connection's session:
@@ -61,7 +59,7 @@ export interface ContinuityOptions {
   /** Stores the connection's snapshot for later processes. Absent if nothing is to be stored. */
   readonly snapshots: SnapshotKeeper | undefined;
   /** The snapshot to resume from. */
-  readonly kept: Snapshot | undefined;
+  readonly from: Snapshot | undefined;
   /** Runs `work` while no other process does so for this connection. */
   alone<T>(work: () => Promise<T>): Promise<T>;
   /** Called when a session has started or is resumed. Has the session's id if later processes can find it too. */
@@ -96,7 +94,7 @@ export class Continuity implements ClientPart {
   #connection: Connection | undefined;
   #initialize: Params = {};
   #saving: Promise<void> | undefined;
-  /** The modern era has no `initialize`, so its first call binds the jar. Undefined once that is done. */
+  /** Without `initialize`, the first call binds the jar. Undefined once that is done. */
   #binding: Promise<void> | 'unbound' | undefined = 'unbound';
   #renewal: Promise<boolean> | undefined;
   /** Whether the warning about an overlong event id was emitted. */
@@ -104,7 +102,7 @@ export class Continuity implements ClientPart {
 
   constructor(options: ContinuityOptions) {
     this.#options = options;
-    if (options.kept) this.#resume(options.kept);
+    if (options.from) this.#resume(options.from);
   }
 
   get state(): SessionState {
@@ -120,7 +118,7 @@ export class Continuity implements ClientPart {
     this.#snapshot = snapshot;
     this.#sessionId = snapshot.sessionId;
     this.stream.lastEventId = snapshot.lastEventId;
-    this.#isInherited = snapshot.era === 'legacy';
+    this.#isInherited = !snapshot.codec.isStateless;
     this.#other = undefined;
     this.#on('resume');
   }
@@ -146,13 +144,16 @@ export class Continuity implements ClientPart {
     try {
       await begun(connection, isStored ? this.#sessionId : undefined);
     } catch (error) {
-      warn('The state of its session could not be read or kept', error);
+      warn('The state of its session could not be read or stored', error);
     }
   }
 
   /** Applies what is known of the session to a call, and records what the server says about it. */
   readonly middleware: ClientMiddleware = async (call, next) => {
-    if (call.era === 'modern') return this.#modern(call, next);
+    if (call.codec.isStateless) {
+      const isSettled = this.#binding === undefined && this.#state !== 'resumed';
+      return isSettled && call.method !== 'server/discover' ? next() : this.#stateless(call, next);
+    }
     if (this.#isInherited) this.#mark(call);
     if (call.method === 'initialize') return this.#initializing(call, next);
     // Later calls wait until the `initialize` result is stored, so that a killed process leaves no session behind.
@@ -164,11 +165,11 @@ export class Continuity implements ClientPart {
     return response;
   };
 
-  async #modern(call: Call, next: Next<RpcResponse>): Promise<RpcResponse> {
+  async #stateless(call: Call, next: Next<RpcResponse>): Promise<RpcResponse> {
     if (call.method === 'server/discover') {
       const response = await next();
       if (!('result' in response)) return response;
-      this.#snapshot = discovered(response.result, call.request.params?._meta);
+      this.#snapshot = discovered(call.codec, response.result, call.request.params?._meta);
       await this.#save(this.#snapshot);
       return response;
     }
@@ -198,7 +199,7 @@ export class Continuity implements ClientPart {
     if (rest.method !== 'notifications/progress' || typeof token !== 'string') return false;
     if (!token.startsWith(this.#epoch)) return false;
     const progressToken = Number(token.slice(this.#epoch.length));
-    connection.link.deliver({ ...rest, params: { ...params, progressToken } });
+    connection.deliver({ ...rest, params: { ...params, progressToken } });
     return true;
   }
 
@@ -214,10 +215,10 @@ export class Continuity implements ClientPart {
     this.#initialize = call.request.params ?? {};
     const { snapshots, left } = this.#options;
     const isRenewal = this.#state === 'lost';
-    // A session that replaces a lost one does not resume any other.
+    // A session that replaces another one does not resume any other.
     const current = this.#state === 'resumed' ? this.#snapshot : this.#other?.snapshot;
     const candidate = !isRenewal && current && isToldOf(current, this.#initialize) ? current : undefined;
-    const stored = candidate ?? snapshots?.seen('legacy');
+    const stored = candidate ?? snapshots?.seen(call.codec);
     const isAsked = !stored || isAskedRight(stored, this.#initialize);
     // A process that started its own session beside another one keeps doing so, because the other may restart and resume.
     const stays = isRenewal && this.#other?.isUsed === true;
@@ -235,7 +236,7 @@ export class Continuity implements ClientPart {
     this.#sessionId = undefined;
     const response = await next();
     if (!('result' in response)) return response;
-    this.#snapshot = initialized(response.result, this.#sessionId, this.#initialize);
+    this.#snapshot = initialized(call.codec, response.result, this.#sessionId, this.#initialize);
     this.stream.lastEventId = undefined;
     if (stored?.sessionId !== undefined && !this.#other) await left(call.connection, stored.sessionId);
     return response;
@@ -248,7 +249,8 @@ export class Continuity implements ClientPart {
     if (this.#sessionId === undefined) headers.delete(SESSION);
     else headers.set(SESSION, this.#sessionId);
     if (init.method === 'GET') return this.#streaming(exchange, next);
-    const introduction = init.method === 'POST' ? this.#introduction(init.body) : undefined;
+    const isIntroduced = this.#state === 'live' || this.#state === 'detached';
+    const introduction = init.method === 'POST' && !isIntroduced ? introductionIn(init.body) : undefined;
     if (introduction && this.#state === 'resumed' && this.#snapshot)
       return isRequest(introduction) ? resumedResponse(introduction, this.#snapshot) : emptyResponse(202);
     if (introduction && isNotification(introduction) && this.#state === 'fresh' && this.#snapshot)
@@ -261,15 +263,6 @@ export class Continuity implements ClientPart {
     }
     return response;
   };
-
-  /** Returns the `initialize` or `initialized` message in a body, in the states that depend on it. */
-  #introduction(body: RequestInit['body']): Request | Notification | undefined {
-    if (this.#state === 'live' || this.#state === 'detached') return undefined;
-    if (typeof body !== 'string' || !body.includes('initialize')) return undefined;
-    const message = JSON.parse(body) as Request | Notification;
-    const { method } = message;
-    return method === 'initialize' || method === 'notifications/initialized' ? message : undefined;
-  }
 
   /** Opens a stream at the position of this process. */
   async #streaming({ headers }: HttpExchange, next: Next<Response>): Promise<Response> {
@@ -298,55 +291,55 @@ export class Continuity implements ClientPart {
    * Runs one new `initialize` if the session is over and the call was rejected. Resolves to true if the call should be retried.
    */
   async undelivered(call: Call, error: unknown): Promise<boolean> {
-    const lost = this.#snapshot;
-    if (!lost || INTRODUCTIONS.has(call.method)) return false;
-    if (call.era === 'modern') return this.#refused(call, lost, error);
-    const reason = whyLost(error, lost.sessionId);
+    const current = this.#snapshot;
+    if (!current || INTRODUCTIONS.has(call.method)) return false;
+    if (call.codec.isStateless) return this.#refused(call, current, error);
+    const reason = whyLost(error, current.sessionId);
     if (reason === undefined) return false;
-    // Another call has already noticed that the server uses the modern era now.
-    if (lost.era === 'modern')
-      throw versionGoneError(((call.leftIn ?? lost) as Snapshot).protocolVersion, error);
+    // Another call has already noticed that the server has no transport sessions now.
+    if (current.codec.isStateless)
+      throw versionGoneError(((call.leftIn ?? current) as Snapshot).protocolVersion, error);
     // The rejection concerns the previous session, which another call has noticed already. This call uses the new session.
-    if (call.leftIn !== lost && !this.#renewal) return true;
+    if (call.leftIn !== current && !this.#renewal) return true;
     const over = (): void => void (this.#renewal = undefined);
-    this.#renewal ??= this.#renew(call.connection, lost, reason).finally(over);
+    this.#renewal ??= this.#renew(call.connection, current, reason).finally(over);
     return this.#renewal;
   }
 
-  /** Handles a server that answers a modern call like a legacy one, because it was replaced by an older one. */
-  async #refused({ request }: Call, lost: Snapshot, error: unknown): Promise<false> {
+  /** Handles a server that rejects a stateless call, because it was replaced by an older one. */
+  async #refused({ request }: Call, current: Snapshot, error: unknown): Promise<false> {
     const isGone = whyLost(error, undefined) !== undefined;
-    // If another call has noticed first, the snapshot is already a legacy one, and stays valid.
-    const isUseless = lost.era === 'modern' && (isGone || this.#state === 'resumed');
-    if (isUseless && statusOf(error) === 400) await this.#options.snapshots?.clear(lost);
+    // If another call has noticed first, the snapshot is already one with a session, and stays valid.
+    const isUseless = current.codec.isStateless && (isGone || this.#state === 'resumed');
+    if (isUseless && statusOf(error) === 400) await this.#options.snapshots?.clear(current);
     if (isGone) throw versionGoneError(String(request.params?._meta?.[CORE.protocolVersion]), error);
     return false;
   }
 
-  async #renew(connection: Connection, lost: Snapshot, reason: LostReason): Promise<boolean> {
+  async #renew(connection: Connection, old: Snapshot, reason: LostReason): Promise<boolean> {
     const { alone, snapshots, renewed, warn, client } = this.#options;
     this.#on('lost');
     try {
       await alone(async () => {
-        const other = await snapshots?.load('legacy');
-        const isNewer = other && !isSame(other, lost) && other.savedAt > lost.savedAt;
+        const other = await snapshots?.load(old.codec);
+        const isNewer = other && !isSame(other, old) && other.savedAt > old.savedAt;
         const serves = isNewer && !this.#other?.isUsed && isToldOf(other, this.#initialize);
         // Another process noticed first, and has started a session that this one can share.
         if (serves && (await snapshots?.take(other))) this.#resume(other);
-        else await snapshots?.clear(lost);
-        await this.#introduce(connection, lost);
+        else await snapshots?.clear(old);
+        await this.#introduce(connection, old);
         if (this.#state === 'lost' && this.#snapshot) await this.#save(this.#snapshot);
       });
       if (this.#snapshot) introduceAnew(client, connection, this.#snapshot);
       renewed(reason);
       return true;
     } catch (error) {
-      // The modern era may have begun meanwhile, if another call has noticed first.
-      if (isOtherVersion(error) || this.#snapshot?.era === 'modern')
-        throw versionGoneError(lost.protocolVersion, error);
+      // The server may have no transport sessions now, if another call has noticed first.
+      if (isOtherVersion(error) || this.#snapshot?.codec.isStateless)
+        throw versionGoneError(old.protocolVersion, error);
       // With the old id, the next call detects the loss again.
-      if (this.#snapshot === lost) this.#sessionId = lost.sessionId;
-      warn('A new session could not be begun', error);
+      if (this.#snapshot === old) this.#sessionId = old.sessionId;
+      warn('A new session could not be started', error);
       return false;
     } finally {
       this.#on('failed');
@@ -354,16 +347,16 @@ export class Continuity implements ClientPart {
   }
 
   /** Introduces the client again: to the server, or to the session of another process, which the snapshot answers for. */
-  async #introduce(connection: Connection, lost: Snapshot): Promise<void> {
+  async #introduce(connection: Connection, old: Snapshot): Promise<void> {
     // The version must be negotiated again. With an empty string, the transport sends none.
     this.#transport?.setProtocolVersion('');
-    let version = lost.protocolVersion;
+    let version = old.protocolVersion;
     try {
       version = String((await connection.request('initialize', this.#initialize))['protocolVersion']);
     } finally {
       this.#transport?.setProtocolVersion(version);
     }
-    await connection.link.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
+    await connection.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
   }
 
   /** Handles the end of a session that the host has ended. */
@@ -373,7 +366,9 @@ export class Continuity implements ClientPart {
     void snapshots?.clear(this.#snapshot);
     const isStored = this.#state === 'live' || this.#state === 'resumed';
     if (isStored && this.#connection)
-      left(this.#connection, this.#sessionId).catch((error: unknown) => warn('Its state stays', error));
+      left(this.#connection, this.#sessionId).catch((error: unknown) =>
+        warn('The state of the session could not be deleted', error),
+      );
     this.#on('ended');
     this.#snapshot = undefined;
     this.#sessionId = undefined;
@@ -383,8 +378,8 @@ export class Continuity implements ClientPart {
   skipped(): void {
     if (this.#hasSkipped) return;
     this.#hasSkipped = true;
-    const why = new Error(`ids of events may have ${MAX_EVENT_ID} characters.`);
-    this.#options.warn('Where the stream stands is not kept', why);
+    const why = new Error(`event ids may have at most ${MAX_EVENT_ID} characters.`);
+    this.#options.warn('The position in the stream is not stored', why);
   }
 
   closed(): void {
@@ -393,12 +388,12 @@ export class Continuity implements ClientPart {
   }
 
   #save(snapshot: Snapshot): Promise<void> {
-    const isLegacy = snapshot.era === 'legacy';
+    const hasSessions = !snapshot.codec.isStateless;
     const store = async (): Promise<void> => {
-      const isUsed = isLegacy && this.#other?.isUsed === true;
+      const isUsed = hasSessions && this.#other?.isUsed === true;
       const isStored = !isUsed && (await this.#options.snapshots?.save(snapshot)) === true;
       this.#on(isStored ? 'stored' : 'unstored');
-      if (this.#connection && isLegacy && !isUsed) await this.#bind(this.#connection);
+      if (this.#connection && hasSessions && !isUsed) await this.#bind(this.#connection);
     };
     const saving = store().finally(() => {
       if (this.#saving === saving) this.#saving = undefined;
@@ -406,6 +401,14 @@ export class Continuity implements ClientPart {
     this.#saving = saving;
     return saving;
   }
+}
+
+/** Returns the `initialize` or `initialized` message in the body of a request. */
+function introductionIn(body: RequestInit['body']): Request | Notification | undefined {
+  if (typeof body !== 'string' || !body.includes('initialize')) return undefined;
+  const message = JSON.parse(body) as Request | Notification;
+  const { method } = message;
+  return method === 'initialize' || method === 'notifications/initialized' ? message : undefined;
 }
 
 /** Answers `initialize` from a snapshot. The transport learns the session's id from it, as from the server. */

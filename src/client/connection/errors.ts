@@ -1,5 +1,5 @@
-import { messageOf, ValiseError } from '../../errors.ts';
-import { redactUrls } from '../../redact-urls.ts';
+import { messageOf, ValiseError } from '../../core/errors.ts';
+import { redactUrls } from '../../core/redact-urls.ts';
 
 /** The error codes of Node, its TLS and its fetch for a server that could not be reached. */
 const UNREACHED =
@@ -90,12 +90,12 @@ export function isOtherVersion(error: unknown): boolean {
   return NO_VERSION.test(messageOf(error));
 }
 
-/** Returns the error for a server that has changed its era. The SDKs' clients cannot change theirs while connected. */
+/** Returns the error for a server that has changed its protocol version. The SDKs' clients cannot change theirs while connected. */
 export function versionGoneError(protocolVersion: string, cause: unknown): ValiseError {
   return new ValiseError(
     VERSION_GONE,
-    `The server does not speak ${protocolVersion} any more, which was agreed on for this connection.`,
-    { next: 'Connect again, with a client that speaks what the server speaks now.', cause },
+    `The server no longer supports ${protocolVersion}, the protocol version of this connection.`,
+    { next: 'Connect again, with a client that supports a version of the server.', cause },
   );
 }
 

@@ -1,16 +1,15 @@
-import { isObject } from '../../json.ts';
-import { edgeFetch, type FetchLike } from '../../link/edge-fetch.ts';
-import { documentFetch, MAX_MESSAGE, type MessageLimit } from '../../link/limit.ts';
-import { StdioClientTransport } from '../../link/stdio-client.ts';
-import type { TransportLike } from '../../link/transport.ts';
-import { SETTINGS, type TakenBy } from '../../options.ts';
-import { isStore } from '../../store/is-store.ts';
-import type { Store } from '../../store/types.ts';
+import { compose, type Middleware } from '../../core/compose.ts';
+import type { TransportLike } from '../../core/instrument.ts';
+import { isObject } from '../../core/json.ts';
+import { SETTINGS, type TakenBy } from '../../core/options.ts';
+import { edgeFetch, type FetchLike } from '../../edge/fetch.ts';
+import { documentFetch, MAX_MESSAGE, type MessageLimit } from '../../edge/limit.ts';
+import { StdioClientTransport } from '../../edge/stdio-client.ts';
+import { isStore, type Store } from '../../store/types.ts';
+import { webAddress } from '../identity/target.ts';
 import { loadSdk, type Major } from '../major.ts';
 import { type AuthOptions, checkAuth } from '../oauth/options.ts';
 import { hasStdioEdge } from '../stdio-edge.ts';
-import { webAddress } from '../web-address.ts';
-import type { HttpMiddleware } from './fetch.ts';
 import { type ClientStateStore, isClientStateStore } from './state-store.ts';
 
 /** Options for a connection over HTTP. */
@@ -23,7 +22,7 @@ export interface HttpOptions {
   readonly auth?: AuthOptions | undefined;
   /**
    * Set to false to start a new session each time and store nothing for the next connection. `'alone'` resumes the stored session
-   * unless another process uses it, and otherwise starts one beside it. Use it if several hosts may share one store.
+   * unless another process uses it, and otherwise starts a new one. Use it if several hosts may share one store.
    */
   readonly resume?: boolean | 'alone' | undefined;
   /** The store for the session, metadata and credentials of this connection, instead of Valise's own store. */
@@ -74,7 +73,7 @@ export function addHeaders({ origin }: URL, added: Readonly<Record<string, strin
   };
 }
 
-/** Creates a Streamable HTTP transport of the given SDK major. */
+/** Creates a Streamable HTTP transport of an SDK major. */
 export async function makeHttpTransport(major: Major, url: URL, fetch: FetchLike): Promise<HttpTransport> {
   const { StreamableHTTPClientTransport } =
     major === 'v2'
@@ -154,4 +153,29 @@ function bearerOf(headers: RequestInit['headers']): string | undefined {
 
 function headerOf(headers: RequestInit['headers'], name: string): string | null {
   return (headers instanceof Headers ? headers : new Headers(headers)).get(name);
+}
+
+/** One HTTP request of an SDK transport to its server. */
+export interface HttpExchange {
+  readonly url: string | URL;
+  /** The request as the transport made it. */
+  readonly init: RequestInit;
+  /** The headers to send. Middleware may change them before `next()`. */
+  readonly headers: Headers;
+}
+
+/** A middleware around `fetch`, for everything that depends on HTTP: tokens, session ids, status codes. */
+export type HttpMiddleware = Middleware<HttpExchange, Response>;
+
+/** Returns a `fetch` whose requests pass through the middleware, the first one outermost. */
+export function composeFetch(stack: readonly HttpMiddleware[], base: FetchLike): FetchLike {
+  return (url, init = {}) => {
+    const headers = init.headers instanceof Headers ? init.headers : new Headers(init.headers);
+    return compose(stack, { url, init, headers }, () => base(url, { ...init, headers }));
+  };
+}
+
+/** Returns a response without a body, in place of one that the SDKs' transports would not understand. */
+export function emptyResponse(status: 202 | 405): Response {
+  return new Response(null, { status });
 }

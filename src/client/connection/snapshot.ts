@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isObject } from '../../json.ts';
+import { isObject } from '../../core/json.ts';
 import { clock } from '../../store/kit/clock.ts';
 import {
   type Collection,
@@ -11,22 +11,15 @@ import {
 } from '../../store/kit/collection.ts';
 import { isRunning, ownProcess, type ProcessMark } from '../../store/kit/process.ts';
 import type { Store } from '../../store/types.ts';
-import {
-  CORE,
-  type Era,
-  isSessionId,
-  type Meta,
-  type Params,
-  type Result,
-  readAnnounced,
-} from '../../wire/index.ts';
-import type { Account } from '../account.ts';
+import { CODECS, type Codec, codecNamed } from '../../wire/codec.ts';
+import { CORE, isSessionId, type Meta, type Params, type Result, readAnnounced } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
-import { type ConnectionId, keyOf } from './key.ts';
+import type { Account } from '../identity/account.ts';
+import { type ConnectionId, keyOf } from '../identity/target.ts';
 
 /** What a client stores of a connection, so that its next process can resume it. */
 export interface Snapshot {
-  readonly era: Era;
+  readonly codec: Codec;
   /** The `initialize` or `server/discover` result as received: version, capabilities, server info, instructions. */
   readonly introduction: Result;
   readonly protocolVersion: string;
@@ -43,28 +36,27 @@ export interface Snapshot {
   /** When the server introduced itself, in milliseconds since 1970. */
   readonly savedAt: number;
   /** The process that uses the session alone. */
-  readonly holder?: Holder;
+  readonly holder?: Owner;
 }
 
 /** A process that uses a session alone. A lease would outlive a killed process, and its replacement must not wait. */
-interface Holder extends ProcessMark {
+interface Owner extends ProcessMark {
   /** Distinguishes the connections of one process. */
   readonly connection: string;
   /** When the process last took the session, in milliseconds since 1970. */
   readonly at: number;
 }
 
-/** How long a process that is known only by its id holds a session, in milliseconds. It renews that in time. */
-const HOLD = 600_000;
+/** How long a process that is known only by its id uses a session alone, in milliseconds. It renews that in time. */
+const OWNER_MS = 600_000;
 
 const MAX_BYTES = 1024 * 1024;
 const DAY = 24 * 60 * 60 * 1000;
 
 /** Why {@link SnapshotKeeper.save} has stored nothing. */
-const TOO_LARGE = 'the server says more than 1 MiB of itself.';
-const NOT_KEPT =
-  'another process has begun one first, or goes on in one as a client that can be asked other things.';
-const ROOM = 'The connection goes on. To have its session kept, forget the other one: connections.forget.';
+const TOO_LARGE = 'the introduction of the server is larger than 1 MiB.';
+const NOT_STORED = 'another process has stored one first, or uses the stored one with other capabilities.';
+const FORGET = 'The connection works. To store its session, forget the other one: connections.forget.';
 
 /** The schema of snapshots. {@link readSnapshot} checks the contents. */
 export const SNAPSHOTS: Schema<Members> = { kind: 'connection record', version: 1, read: (record) => record };
@@ -79,17 +71,17 @@ export interface SnapshotSettings {
   warn?(what: string, error: unknown, next?: string): void;
 }
 
-/** Stores one snapshot per target, principal and era. It is one entry, so it is replaced atomically. */
+/** Stores one snapshot per target, principal and codec. It is one entry, so it is replaced atomically. */
 export class SnapshotKeeper {
   readonly #store: Store;
   readonly #records: Collection<Members>;
   readonly #id: ConnectionId;
   readonly #key: string;
   readonly #settings: SnapshotSettings;
-  readonly #seen = new Map<Era, Snapshot>();
+  readonly #seen = new Map<Codec, Snapshot>();
   readonly #connection = randomUUID();
-  /** The session that this connection holds. */
-  #held: Snapshot | undefined;
+  /** The session that this connection uses alone. */
+  #owned: Snapshot | undefined;
   #taking: Promise<void> | undefined;
   #stopRenewing: (() => void) | undefined;
 
@@ -102,23 +94,26 @@ export class SnapshotKeeper {
   }
 
   /** Loads the snapshot. Returns undefined also if it is damaged or from a later release, which only costs one `initialize`. */
-  async load(era: Era): Promise<Snapshot | undefined> {
-    const found = await this.#records.get(this.#at(era)).catch(unlessNewer);
-    const { snapshot } = this.#read(era, found);
-    if (snapshot) this.#seen.set(era, snapshot);
-    else this.#seen.delete(era);
+  async load(codec: Codec): Promise<Snapshot | undefined> {
+    const found = await this.#records.get(this.#at(codec)).catch(unlessNewer);
+    const { snapshot } = this.#read(codec, found);
+    if (snapshot) this.#seen.set(codec, snapshot);
+    else this.#seen.delete(codec);
     return snapshot;
   }
 
   /** Returns the snapshot as last loaded. */
-  seen(era: Era): Snapshot | undefined {
-    return this.#seen.get(era);
+  seen(codec: Codec): Snapshot | undefined {
+    return this.#seen.get(codec);
   }
 
-  /** Returns the latest snapshot of these eras. */
-  async latest(eras: readonly Era[]): Promise<Snapshot | undefined> {
-    const kept = await Promise.all(eras.map((era) => this.load(era)));
-    return kept.reduce((best, one) => (one && (!best || one.savedAt > best.savedAt) ? one : best), undefined);
+  /** Returns the latest snapshot of these revisions. */
+  async latest(codecs: readonly Codec[]): Promise<Snapshot | undefined> {
+    const stored = await Promise.all(codecs.map((codec) => this.load(codec)));
+    return stored.reduce(
+      (best, one) => (one && (!best || one.savedAt > best.savedAt) ? one : best),
+      undefined,
+    );
   }
 
   /**
@@ -126,15 +121,15 @@ export class SnapshotKeeper {
    * session that another process has started since this one looked, or that a client with other askable capabilities uses.
    */
   async save(snapshot: Snapshot): Promise<boolean> {
-    const { era } = snapshot;
-    const value = { ...this.#id, ...snapshot, ...this.#own, ...this.#holder(snapshot) };
+    const { codec } = snapshot;
+    const value = this.#record({ ...snapshot, ...this.#owner(snapshot) });
     const fits = Buffer.byteLength(JSON.stringify(value)) <= MAX_BYTES;
     let refusal: 'used' | 'others' | undefined;
-    const written = await this.#try('What the server said of itself could not be kept', () =>
-      this.#records.update(this.#at(era), (found) => {
-        const { snapshot: now } = this.#read(era, found);
+    const written = await this.#try('The introduction of the server could not be stored', () =>
+      this.#records.update(this.#at(codec), (found) => {
+        const { snapshot: now } = this.#read(codec, found);
         const isOthers =
-          now?.sessionId !== this.#seen.get(era)?.sessionId || now?.askable !== snapshot.askable;
+          now?.sessionId !== this.#seen.get(codec)?.sessionId || now?.askable !== snapshot.askable;
         const isRefused = now?.sessionId !== undefined && isOthers;
         refusal = isRefused ? (this.#isUsed(now) ? 'used' : 'others') : undefined;
         if (isRefused) return undefined;
@@ -142,30 +137,30 @@ export class SnapshotKeeper {
       }),
     );
     if (typeof written === 'string') {
-      this.#seen.set(era, snapshot);
-      this.#hold(snapshot);
+      this.#seen.set(codec, snapshot);
+      this.#own(snapshot);
       return true;
     }
     if (refusal === 'others' && snapshot.sessionId !== undefined)
-      this.#settings.warn?.('Its session ends with this connection', NOT_KEPT, ROOM);
-    else if (!refusal && !fits) this.#settings.warn?.('The next process connects anew', TOO_LARGE);
+      this.#settings.warn?.('Its session ends with this connection', NOT_STORED, FORGET);
+    else if (!refusal && !fits) this.#settings.warn?.('The next process has to connect again', TOO_LARGE);
     return false;
   }
 
   /** Updates the stored snapshot, unless another process has replaced that session meanwhile. */
   async update(snapshot: Snapshot, change: Partial<Snapshot>): Promise<void> {
-    await this.#try('Where the stream stands could not be kept', () =>
-      this.#edit(snapshot, (kept) => ({ ...kept, ...change })),
+    await this.#try('The position in the stream could not be stored', () =>
+      this.#edit(snapshot, (stored) => ({ ...stored, ...change })),
     );
   }
 
   /** Deletes a session that is over. One that another process has started since stays. */
   async clear(gone: Snapshot | undefined): Promise<void> {
     if (!gone) return;
-    await this.#try('It could not be forgotten', () =>
-      this.#records.update(this.#at(gone.era), (found) => {
-        const { snapshot: kept, isOthers } = this.#read(gone.era, found);
-        return found && !isOthers && (!kept || isSame(kept, gone)) ? null : undefined;
+    await this.#try('The session could not be deleted from the store', () =>
+      this.#records.update(this.#at(gone.codec), (found) => {
+        const { snapshot: stored, isOthers } = this.#read(gone.codec, found);
+        return found && !isOthers && (!stored || isSame(stored, gone)) ? null : undefined;
       }),
     );
   }
@@ -174,15 +169,15 @@ export class SnapshotKeeper {
   async take(snapshot: Snapshot): Promise<boolean> {
     if (!this.#settings.isAlone || snapshot.sessionId === undefined) return true;
     let isUsed = false;
-    const taken = (kept: Snapshot): Snapshot | undefined => {
-      isUsed = this.#isUsed(kept);
-      return isUsed ? undefined : { ...kept, ...this.#holder(snapshot) };
+    const taken = (stored: Snapshot): Snapshot | undefined => {
+      isUsed = this.#isUsed(stored);
+      return isUsed ? undefined : { ...stored, ...this.#owner(snapshot) };
     };
     // If the store fails, nobody has it.
     this.#taking = this.#edit(snapshot, taken)
       .catch(() => undefined)
       .then(() => {
-        if (!isUsed) this.#hold(snapshot);
+        if (!isUsed) this.#own(snapshot);
       });
     await this.#taking;
     return !isUsed;
@@ -191,35 +186,39 @@ export class SnapshotKeeper {
   /** Leaves the session to other processes. */
   async release(): Promise<void> {
     await this.#taking;
-    const held = this.#held;
-    this.#held = undefined;
+    const owned = this.#owned;
+    this.#owned = undefined;
     this.#stopRenewing?.();
-    const released = ({ holder, ...kept }: Snapshot): Snapshot | undefined =>
-      holder?.connection === this.#connection ? kept : undefined;
+    const released = ({ holder, ...rest }: Snapshot): Snapshot | undefined =>
+      holder?.connection === this.#connection ? rest : undefined;
     // If it cannot be released, it ends with the process.
-    if (held) await this.#edit(held, released).catch(() => undefined);
+    if (owned) await this.#edit(owned, released).catch(() => undefined);
   }
 
   /** Deletes everything. Returns true if there was anything. */
   async forget(): Promise<boolean> {
-    const gone = await Promise.all(
-      (['legacy', 'modern'] as const).map((era) => this.#store.delete(this.#at(era))),
-    );
+    const gone = await Promise.all(Object.values(CODECS).map((codec) => this.#store.delete(this.#at(codec))));
     return gone.includes(true);
   }
 
   /** Assigns the stored snapshots to the account that the user has signed in to during the connection. */
   async claim(): Promise<void> {
-    await Promise.all([...this.#seen.values()].map((snapshot) => this.#edit(snapshot, (kept) => kept)));
+    await Promise.all([...this.#seen.values()].map((snapshot) => this.#edit(snapshot, (stored) => stored)));
   }
 
-  async #edit(snapshot: Snapshot, edit: (kept: Snapshot) => Snapshot | undefined): Promise<void> {
-    const { era } = snapshot;
-    await this.#records.update(this.#at(era), (found) => {
-      const { snapshot: kept } = this.#read(era, found);
-      const edited = kept && isSame(kept, snapshot) ? edit(kept) : undefined;
-      return edited && { ...this.#id, ...edited, ...this.#own };
+  async #edit(snapshot: Snapshot, edit: (stored: Snapshot) => Snapshot | undefined): Promise<void> {
+    const { codec } = snapshot;
+    await this.#records.update(this.#at(codec), (found) => {
+      const { snapshot: stored } = this.#read(codec, found);
+      const edited = stored && isSame(stored, snapshot) ? edit(stored) : undefined;
+      return edited && this.#record(edited);
     });
+  }
+
+  /** Returns the record to store. */
+  #record({ codec, ...snapshot }: Snapshot): Members {
+    const { account } = this.#settings;
+    return { ...this.#id, era: codec.era, ...snapshot, ...(account && { account: account.name }) };
   }
 
   async #try<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
@@ -231,42 +230,38 @@ export class SnapshotKeeper {
     }
   }
 
-  #holder({ sessionId }: Snapshot): Pick<Snapshot, 'holder'> {
+  #owner({ sessionId }: Snapshot): Pick<Snapshot, 'holder'> {
     if (!this.#settings.isAlone || sessionId === undefined) return {};
     return { holder: { ...ownProcess(), connection: this.#connection, at: Date.now() } };
   }
 
   #isUsed({ holder }: Snapshot): boolean {
     if (!this.#settings.isAlone || !holder || holder.pid === ownProcess().pid) return false;
-    return isRunning(holder) === true && (holder.started !== '0' || Date.now() - holder.at < HOLD);
+    return isRunning(holder) === true && (holder.started !== '0' || Date.now() - holder.at < OWNER_MS);
   }
 
-  #hold(snapshot: Snapshot): void {
+  /** Records that this connection uses the session alone, until it is released. */
+  #own(snapshot: Snapshot): void {
     if (!this.#settings.isAlone || snapshot.sessionId === undefined) return;
-    this.#held = snapshot;
+    this.#owned = snapshot;
     this.#stopRenewing?.();
     // The system tells nothing but the id of a process, which may be used again.
     if (ownProcess().started === '0')
-      this.#stopRenewing = clock.every(HOLD / 3, () => void this.take(snapshot));
+      this.#stopRenewing = clock.every(OWNER_MS / 3, () => void this.take(snapshot));
   }
 
-  get #own(): Pick<Snapshot, 'account'> {
-    const { account } = this.#settings;
-    return account ? { account: account.name } : {};
-  }
-
-  #at(era: Era): string {
+  #at({ era }: Codec): string {
     return `${this.#key}/${era}`;
   }
 
   #read(
-    era: Era,
+    codec: Codec,
     found: Found<Members> | undefined,
   ): { readonly snapshot?: Snapshot | undefined; readonly isOthers?: true } {
     const snapshot = readSnapshot(found?.value);
     if (snapshot?.account !== undefined && this.#settings.account?.owns(snapshot.account) === false)
       return { isOthers: true };
-    return { snapshot: snapshot?.era === era ? snapshot : undefined };
+    return { snapshot: snapshot?.codec === codec ? snapshot : undefined };
   }
 }
 
@@ -288,8 +283,8 @@ export function isStale({ sessionId, savedAt }: Snapshot): boolean {
 /** Reads a snapshot from a store. Returns undefined if it is not one. */
 export function readSnapshot(value: unknown): Snapshot | undefined {
   if (!isObject(value)) return undefined;
+  const codec = codecNamed(value['era']);
   const {
-    era,
     introduction,
     protocolVersion,
     announced,
@@ -301,11 +296,11 @@ export function readSnapshot(value: unknown): Snapshot | undefined {
     over,
     holder,
   } = value;
-  if ((era !== 'legacy' && era !== 'modern') || !isObject(introduction)) return undefined;
+  if (!codec || !isObject(introduction)) return undefined;
   // The session was removed but the server's introduction was not, so there is nothing to resume.
   if (typeof protocolVersion !== 'string' || over === true) return undefined;
   return {
-    era,
+    codec,
     introduction: introduction as Result,
     protocolVersion,
     savedAt: typeof savedAt === 'number' ? savedAt : 0,
@@ -314,11 +309,11 @@ export function readSnapshot(value: unknown): Snapshot | undefined {
     ...(typeof account === 'string' && { account }),
     ...(isSessionId(sessionId) && { sessionId }),
     ...(typeof lastEventId === 'string' && { lastEventId }),
-    ...(isHolder(holder) && { holder }),
+    ...(isOwner(holder) && { holder }),
   };
 }
 
-function isHolder(value: unknown): value is Holder {
+function isOwner(value: unknown): value is Owner {
   if (!isObject(value)) return false;
   const { host, pid, started, connection, at } = value;
   return (
@@ -357,9 +352,14 @@ export function isToldOf(snapshot: Snapshot, initialize: Params): boolean {
 }
 
 /** Returns the snapshot of an `initialize` result. `asked` are the request's params. */
-export function initialized(result: Result, sessionId: string | undefined, asked: Params): Snapshot {
+export function initialized(
+  codec: Codec,
+  result: Result,
+  sessionId: string | undefined,
+  asked: Params,
+): Snapshot {
   return {
-    era: 'legacy',
+    codec,
     introduction: withoutMeta(result),
     protocolVersion: String(result['protocolVersion']),
     announced: announcedIn(asked),
@@ -370,10 +370,10 @@ export function initialized(result: Result, sessionId: string | undefined, asked
 }
 
 /** Returns the snapshot of a `server/discover` result. `asked` is the request's `_meta`. */
-export function discovered(result: Result, asked: Meta | undefined): Snapshot {
+export function discovered(codec: Codec, result: Result, asked: Meta | undefined): Snapshot {
   const info = result._meta?.[CORE.serverInfo];
   return {
-    era: 'modern',
+    codec,
     introduction: {
       ...withoutMeta(result),
       ...(info !== undefined && { _meta: { [CORE.serverInfo]: info } }),

@@ -1,16 +1,16 @@
-import { ValiseError } from '../../errors.ts';
-import { isObject, type Json } from '../../json.ts';
-import { sha256 } from '../../sha256.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import { sha256 } from '../../core/sha256.ts';
+import { declareSecrecy } from '../../store/driver.ts';
 import { collection, type Members } from '../../store/kit/collection.ts';
 import { memoryStore } from '../../store/memory/store.ts';
-import { declareSecrecy } from '../../store/secrecy.ts';
 import type { Entry, Store } from '../../store/types.ts';
-import { isModernVersion, type Result } from '../../wire/index.ts';
-import { isSubject } from '../account.ts';
+import { CODECS, type Codec, codecNamed, codecOfVersion, SESSIONFUL } from '../../wire/codec.ts';
+import type { Result } from '../../wire/index.ts';
+import { isSubject } from '../identity/account.ts';
+import { type ConnectionId, keyOf, targetKey } from '../identity/target.ts';
 import { CREDENTIALS, type Credentials, readCredentials } from '../oauth/credentials.ts';
-import { targetKey } from '../target.ts';
-import { type ConnectionId, keyOf } from './key.ts';
-import { readSnapshot, SNAPSHOTS, type Snapshot } from './snapshot.ts';
+import { readSnapshot, SNAPSHOTS } from './snapshot.ts';
 
 /** The OAuth access token for `Authorization` headers. */
 export interface TokenInfo {
@@ -32,7 +32,7 @@ export interface ServerMetadata {
   /** The server's name and version as JSON text. */
   readonly serverInfoJson?: string | undefined;
   readonly instructions?: string | undefined;
-  /** A digest that identifies the user's account. A store that omits it must hold the state of only one user. */
+  /** A digest that identifies the user's account. A store that omits it must belong to only one user. */
   readonly account?: string | undefined;
 }
 
@@ -42,7 +42,7 @@ export type Maybe<T> = T | null | undefined | Promise<T | null | undefined>;
 /**
  * Stores the state of **one** connection, in the shape that was requested for the Java SDK. It is for hosts that bring
  * their own store, such as a row in their database or a secret in their vault. It is accepted wherever a store is. Data
- * that does not fit into it, such as the jar, is then kept in memory. Several calls may be in progress at once.
+ * that does not fit into it, such as the jar, is then in memory. Several calls may be in progress at once.
  *
  * @example
  * ```ts
@@ -91,24 +91,24 @@ export function asClientStateStore(
   const credentials = collection(store, '', CREDENTIALS);
   const key = keyOf('credentials', id);
   const snapshot = async (): Promise<Members> => {
-    for (const era of ['legacy', 'modern']) {
+    for (const { era } of Object.values(CODECS)) {
       const value = (await snapshots.get(era))?.value;
       if (value) return value;
     }
     return {};
   };
-  const change = async (era: string, edit: (now: Members) => object): Promise<void> => {
+  const change = async ({ era }: Codec, edit: (now: Members) => object): Promise<void> => {
     await snapshots.update(era, (found) => ({ ...id, ...edit(found?.value ?? { era }) }));
   };
   return {
     setSessionId: (sessionId) =>
-      change('legacy', ({ over: _, ...now }) => ({ ...now, sessionId, savedAt: Date.now() })),
+      change(SESSIONFUL, ({ over: _, ...now }) => ({ ...now, sessionId, savedAt: Date.now() })),
     async getSessionId() {
       const { sessionId } = await snapshot();
       return typeof sessionId === 'string' ? sessionId : undefined;
     },
     clearSessionId: () =>
-      change('legacy', ({ sessionId: _, lastEventId: __, ...now }) => ({ ...now, over: true })),
+      change(SESSIONFUL, ({ sessionId: _, lastEventId: __, ...now }) => ({ ...now, over: true })),
     async setAccessToken(token) {
       await credentials.update(key, () => ({ ...id, ...credentialsOf(token) }));
     },
@@ -120,7 +120,7 @@ export function asClientStateStore(
     },
     setServerMetadata(metadata) {
       const { protocolVersion } = metadata;
-      return change(isModernVersion(protocolVersion) ? 'modern' : 'legacy', (now) => ({
+      return change(codecOfVersion(protocolVersion), (now) => ({
         ...now,
         protocolVersion,
         introduction: introductionOf(metadata),
@@ -131,7 +131,7 @@ export function asClientStateStore(
       return metadataOf(await snapshot());
     },
     async clearServerMetadata() {
-      for (const era of ['legacy', 'modern'])
+      for (const { era } of Object.values(CODECS))
         await snapshots.update(
           era,
           (found) => found?.value && { ...found.value, introduction: undefined, protocolVersion: undefined },
@@ -153,10 +153,10 @@ function tokenInfoOf(credentials: Credentials): TokenInfo | undefined {
 
 /** Reverses {@link tokenInfoOf}. Without details, there is only a token. */
 function credentialsOf({ accessToken, expiresAt, details }: TokenInfo): Credentials {
-  const kept = readCredentials(parse(details));
-  const tokens = kept.tokens?.access_token === accessToken ? kept.tokens : undefined;
+  const all = readCredentials(parse(details));
+  const tokens = all.tokens?.access_token === accessToken ? all.tokens : undefined;
   return {
-    ...kept,
+    ...all,
     tokens: tokens ?? {
       access_token: accessToken,
       token_type: 'Bearer',
@@ -169,9 +169,9 @@ function credentialsOf({ accessToken, expiresAt, details }: TokenInfo): Credenti
 function metadataOf(value: unknown): ServerMetadata | undefined {
   const snapshot = readSnapshot(isObject(value) ? { ...value, over: false } : value);
   if (!snapshot) return undefined;
-  const { introduction, protocolVersion, era, account } = snapshot;
+  const { introduction, protocolVersion, codec, account } = snapshot;
   const { capabilities = {}, serverInfo, instructions } = introduction;
-  const whole = era === 'modern' ? introduction : serverInfo;
+  const whole = codec.isStateless ? introduction : serverInfo;
   return {
     protocolVersion,
     capabilitiesJson: JSON.stringify(capabilities),
@@ -189,8 +189,8 @@ function metadataOf(value: unknown): ServerMetadata | undefined {
 function introductionOf(metadata: ServerMetadata): Result | undefined {
   const { protocolVersion, capabilitiesJson, serverInfoJson, instructions } = metadata;
   const info = parse(serverInfoJson);
-  // A discovery result has more than these two fields, and all of it is needed, so the second text holds it unchanged.
-  if (isModernVersion(protocolVersion)) return isObject(info) ? (info as Result) : undefined;
+  // A discovery result has more than these two fields, and all of it is needed, so the second text contains it unchanged.
+  if (codecOfVersion(protocolVersion).isStateless) return isObject(info) ? (info as Result) : undefined;
   const capabilities = parse(capabilitiesJson);
   if (!isObject(capabilities)) return undefined;
   return {
@@ -201,21 +201,17 @@ function introductionOf(metadata: ServerMetadata): Result | undefined {
   };
 }
 
-/** Returns a snapshot from a host's store. Returns undefined if its data is not enough to resume. */
-function snapshotOf(
-  sessionId: string | undefined,
-  metadata: ServerMetadata,
-  savedAt: number,
-): Snapshot | undefined {
+/** Returns the record of a snapshot from a host's store. */
+function recordOf(sessionId: string | undefined, metadata: ServerMetadata, savedAt: number): Members {
   const { protocolVersion, account } = metadata;
-  return readSnapshot({
-    era: isModernVersion(protocolVersion) ? 'modern' : 'legacy',
+  return {
+    era: codecOfVersion(protocolVersion).era,
     protocolVersion,
     introduction: introductionOf(metadata),
     savedAt,
     account,
     ...(sessionId !== undefined && { sessionId }),
-  });
+  };
 }
 
 function parse(text: string | null | undefined): unknown {
@@ -227,11 +223,12 @@ function parse(text: string | null | undefined): unknown {
   }
 }
 
-type Slot = 'legacy' | 'modern' | 'credentials';
+/** What a host's store has a place for: the snapshot of one revision, and the credentials. */
+type Slot = Codec | 'credentials';
 
 /**
- * Adapts a host's {@link ClientStateStore} to a Valise store. It holds one connection. Everything that has no place in it
- * is kept in memory and ends with the process.
+ * Adapts a host's {@link ClientStateStore} to a Valise store. It stores one connection. Everything that has no place in it
+ * is in memory and ends with the process.
  */
 export function fromClientStateStore(host: ClientStateStore): Store {
   const memory = memoryStore();
@@ -241,11 +238,12 @@ export function fromClientStateStore(host: ClientStateStore): Store {
 
   /** Returns the slot that a key belongs to. Returns undefined if the host's store has no place for it. */
   const slotOf = (key: string): Slot | undefined => {
-    const match = /^(?:connection|credentials)\/([\w-]+\/[\w-]+)(?:\/(legacy|modern))?$/.exec(key);
-    if (!match || (key.startsWith('connection/') && !match[2])) return undefined;
-    claimed ??= match[1];
-    if (claimed !== match[1]) throw new OtherTargetError();
-    return key.startsWith('credentials/') ? 'credentials' : (match[2] as Slot);
+    const [, kind, target, name] = /^(connection|credentials)\/([\w-]+\/[\w-]+)(?:\/(\w+))?$/.exec(key) ?? [];
+    const slot = kind === 'connection' ? codecNamed(name) : kind && !name ? 'credentials' : undefined;
+    if (!slot) return undefined;
+    claimed ??= target;
+    if (claimed !== target) throw new OtherTargetError();
+    return slot;
   };
 
   const read = async (slot: Slot, key: string): Promise<Json | undefined> => {
@@ -256,11 +254,11 @@ export function fromClientStateStore(host: ClientStateStore): Store {
     }
     const metadata = await host.getServerMetadata();
     const sessionId = (await host.getSessionId()) ?? undefined;
-    const snapshot = metadata && snapshotOf(sessionId, metadata, since);
-    if (snapshot?.era !== slot) return undefined;
-    // This process remembers more of the same session than the host's store can hold.
+    const record = metadata && recordOf(sessionId, metadata, since);
+    if (!record || readSnapshot(record)?.codec !== slot) return undefined;
+    // This process remembers more of the same session than the host's store has a place for.
     const same = isObject(own) && own['sessionId'] === sessionId;
-    return json({ ...snapshot, ...(same && own) });
+    return json({ ...record, ...(same && own) });
   };
 
   const entry = async (slot: Slot, key: string): Promise<Entry | undefined> => {
@@ -280,14 +278,14 @@ export function fromClientStateStore(host: ClientStateStore): Store {
     const sessionId = isObject(value) ? value['sessionId'] : undefined;
     if (typeof sessionId === 'string') {
       if ((await host.getSessionId()) !== sessionId) await host.setSessionId(sessionId);
-    } else if (slot === 'legacy' && (await host.getSessionId())) await host.clearSessionId();
+    } else if (!slot.isStateless && (await host.getSessionId())) await host.clearSessionId();
     if (JSON.stringify(await host.getServerMetadata()) !== JSON.stringify(metadata))
       await host.setServerMetadata(metadata);
   };
 
   const clear = async (slot: Slot): Promise<void> => {
     if (slot === 'credentials') return void (await host.clearAccessToken());
-    if (slot === 'legacy') await host.clearSessionId();
+    if (!slot.isStateless) await host.clearSessionId();
     await host.clearServerMetadata();
   };
 
@@ -344,11 +342,15 @@ function versionOf(value: Json): string {
   return sha256(JSON.stringify(rest));
 }
 
-/** Thrown when a store in the seed's shape holds the state of another server. */
+/** Thrown when a {@link ClientStateStore} has the state of another server. */
 export class OtherTargetError extends ValiseError {
   constructor() {
-    super('invalid-argument', 'A ClientStateStore keeps one connection, and this one has another.', {
-      next: 'Give each its own: valise.connect(client, url, { store }).',
-    });
+    super(
+      'invalid-argument',
+      'A ClientStateStore stores one connection, and this one stores another server.',
+      {
+        next: 'Use a store for each server: valise.connect(client, url, { store }).',
+      },
+    );
   }
 }

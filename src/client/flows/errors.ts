@@ -1,5 +1,5 @@
-import { messageOf, ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
+import { messageOf, ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
 import { statusOf } from '../connection/errors.ts';
 
 /** The error code with which a handler leaves a question open. It is outside the ranges that JSON-RPC and MCP reserve. */
@@ -26,7 +26,7 @@ export class LeaveOpen extends Error {
   }
 }
 
-/** Thrown if the answer to a round, or its outcome, was lost in transit. The round is still stored. */
+/** Thrown if the answer to a round, or its outcome, did not arrive. The round is still stored. */
 export class NotDeliveredError extends ValiseError {
   readonly data: { readonly pending: string };
 
@@ -58,7 +58,7 @@ export function leftOpen(id: string | undefined): {
   readonly data: { readonly pending?: string };
 } {
   if (id === undefined)
-    return { message: 'The question was left open, but could not be kept. Make the call again.', data: {} };
+    return { message: 'The question was left open but could not be stored. Repeat the call.', data: {} };
   return {
     message: `The call waits for an answer. Give it with valise.pending.answer(${JSON.stringify(id)}, …).`,
     data: { pending: id },
@@ -68,7 +68,7 @@ export function leftOpen(id: string | undefined): {
 /** The error of a call whose question expired before the answer arrived. There is nothing left to answer. */
 export const EXPIRED = {
   code: -32_602,
-  message: 'The question had expired when the answer came. Make the call again.',
+  message: 'The question had expired when the answer arrived. Repeat the call.',
 } as const;
 
 /** How our servers reject the answer to an expired question. */
@@ -87,13 +87,13 @@ export function isExpired(error: unknown): boolean {
 /** Returns the error for a pending question that does not exist. */
 export function notPending(id: string): ValiseError {
   return new ValiseError('not-found', `There is no pending round "${id}".`, {
-    next: 'List what is pending: it may have been answered or dropped, or its time is over.',
+    next: 'List the pending questions. It may have been answered or dropped, or it has expired.',
   });
 }
 
 /** Returns the error for a pending question that another process or call is answering. */
 export function beingAnswered(id: string): ValiseError {
   return new ValiseError('already-done', `The pending round "${id}" is being answered already.`, {
-    next: 'Wait for it, then list what is pending.',
+    next: 'Wait for it, then list the pending questions.',
   });
 }

@@ -1,7 +1,7 @@
 import { type Next, NO_RESPONSE } from '../../core/compose.ts';
-import { messageOf } from '../../errors.ts';
-import { StdioClientTransport } from '../../link/stdio-client.ts';
-import type { TransportLike } from '../../link/transport.ts';
+import { messageOf } from '../../core/errors.ts';
+import type { TransportLike } from '../../core/instrument.ts';
+import { StdioClientTransport } from '../../edge/stdio-client.ts';
 import {
   CARRIERS,
   type Carrier,
@@ -10,27 +10,34 @@ import {
   outcomeIn,
   type Response as RpcResponse,
 } from '../../wire/index.ts';
-import type { Call } from '../call.ts';
+import type { Call, ServerRequestMiddleware } from '../call.ts';
 import { hasHttpEdge } from '../connection/http.ts';
-import { CUT } from '../connection/unanswered.ts';
-import type { ClientMiddleware, Connection } from '../connection.ts';
-import type { ClientPart } from '../part.ts';
-import type { ServerRequestMiddleware } from '../server-request.ts';
+import { CUT } from '../connection/streams.ts';
+import type { ClientMiddleware, ClientPart, Connection } from '../connection.ts';
 import { hasStdioEdge } from '../stdio-edge.ts';
-import { AnsweringCalls } from './answering.ts';
-import { FlowError } from './errors.ts';
-import type { PendingStore } from './pending-store.ts';
-import { type BadQuestions, type Questions, readQuestions } from './questions.ts';
 import {
+  AnsweringCalls,
   answeredBy,
   contextOf,
   currentCall,
   followCalls,
   isGivenUp,
+  isOwn,
   QuestionsByContext,
   type SdkCall,
-} from './sdk-calls.ts';
-import { handOver, isOwn, replyHints, StateCarrier } from './state-carrier.ts';
+} from './answering.ts';
+import { FlowError } from './errors.ts';
+import type { PendingStore } from './pending-store.ts';
+import { type BadQuestions, type Questions, readQuestions } from './questions.ts';
+import { handOver, replyHints, StateCarrier } from './state-carrier.ts';
+
+/** What is known about the questions of a call that the SDK answers by itself. */
+interface Observed {
+  readonly asked: Questions | BadQuestions | undefined;
+  /** The context of the question that the call answers. */
+  readonly answered: string | undefined;
+  readonly sdkCall: SdkCall | undefined;
+}
 
 /** The client side of family R: answers the questions of servers, whatever carries them. */
 export class Flows implements ClientPart {
@@ -56,7 +63,7 @@ export class Flows implements ClientPart {
     this.#families = carriers ? { rounds: carriers } : { rounds: CARRIERS, expiry: true };
   }
 
-  announce({ link: { transport } }: Connection): Families {
+  announce({ transport }: Connection): Families {
     return bringsTop(transport) ? this.#families : {};
   }
 
@@ -73,11 +80,11 @@ export class Flows implements ClientPart {
   }
 
   /** Whether a call of this process waits for this pending question. The outcome of an answer then belongs to that call. */
-  async holds(id: string): Promise<boolean> {
+  async waitsFor(id: string): Promise<boolean> {
     for (const { pending } of this.#sdkCalls) if (pending === id) return true;
     for (const connection of this.#clients.keys()) {
-      if (await this.#answering.holds(connection, id)) return true;
-      if (await this.#stateCarrier.holds(connection, id)) return true;
+      if (await this.#answering.waitsFor(connection, id)) return true;
+      if (await this.#stateCarrier.waitsFor(connection, id)) return true;
     }
     return false;
   }
@@ -90,8 +97,13 @@ export class Flows implements ClientPart {
   /** Answers the questions of a call. It is the outermost middleware, so that the retries pass all the others. */
   readonly middleware: ClientMiddleware = async (call, next) => {
     if (!INPUT_METHODS.includes(call.method)) return next();
-    const sdkCall = isOwn(call) ? undefined : currentCall(this.#clients.get(call.connection));
-    if (sdkCall && this.#isResumed(sdkCall, call)) return next();
+    const isOurs = isOwn(call);
+    const sdkCall = isOurs ? undefined : currentCall(this.#clients.get(call.connection));
+    if (sdkCall) sdkCall.isAsking = sdkCall.resumes !== undefined;
+    if (sdkCall?.resumes) {
+      this.#resume(sdkCall, sdkCall.resumes, call);
+      return next();
+    }
     if (call.form.answer) call.addHints(replyHints(call));
     if (mayAskDuring(call)) call.addHints({ origin: call });
     const { server, target, epoch } = call.connection;
@@ -103,8 +115,13 @@ export class Flows implements ClientPart {
       const asked = readQuestions(response, call.cameWith);
       // The question crossed the cancellation on the wire. Nobody is asked on behalf of a cancelled call.
       if (asked && call.cancelled) return response;
-      if (isOwn(call)) return asked && 'carrier' in asked ? handOver(call.request.id, asked) : response;
-      if (call.era === 'modern') return this.#observe(call, response, asked, sdkCall);
+      if (isOurs) return asked && 'carrier' in asked ? handOver(call.request.id, asked) : response;
+      if (call.codec.asksByResult) {
+        const answered = answeredBy(call);
+        return asked || answered !== undefined || sdkCall?.pending !== undefined
+          ? this.#observe(call, response, { asked, answered, sdkCall })
+          : response;
+      }
       if (!asked) return this.#ended(call, response);
       try {
         response = await this.#answer(call, asked, next);
@@ -117,24 +134,22 @@ export class Flows implements ClientPart {
     }
   };
 
-  /** Answers a call that was made to resume a pending question with that question. Returns false for other calls. */
-  #isResumed(sdkCall: SdkCall, call: Call): boolean {
-    const { resumes } = sdkCall;
-    sdkCall.resumes = undefined;
-    sdkCall.isAsking = resumes !== undefined;
-    if (!resumes) return false;
-    Object.assign(sdkCall, { pending: resumes.id, drop: this.#drop });
-    if (resumes.requestState !== undefined) this.#observed.add(resumes.requestState, resumes.id);
-    call.known = resumes.result;
-    return true;
+  /** Answers a call that was made to resume a pending question with that question. */
+  #resume(sdkCall: SdkCall, resumes: NonNullable<SdkCall['resumes']>, call: Call): void {
+    const { id, requestState, result } = resumes;
+    Object.assign(sdkCall, { resumes: undefined, pending: id, drop: this.#drop });
+    if (requestState !== undefined) this.#observed.add(requestState, id);
+    call.known = result;
   }
 
   /** Answers questions and retries the call with the answers. */
   #answer(call: Call, asked: Questions | BadQuestions, next: Next<RpcResponse>): Promise<RpcResponse> {
     if (!('carrier' in asked) || asked.carrier === 'state')
-      throw new Error(`The server's round cannot be read: ${'bad' in asked ? asked.bad : asked.carrier}.`);
+      throw new Error(
+        `The questions of the server are invalid: ${'bad' in asked ? asked.bad : asked.carrier}.`,
+      );
     // The user may take hours, so later notifications from the server must not wait.
-    call.connection.order.end(call);
+    call.connection.release(call);
     return this.#answering.of(call).answer(asked, next);
   }
 
@@ -159,14 +174,12 @@ export class Flows implements ClientPart {
   async #observe(
     call: Call,
     response: RpcResponse,
-    asked: Questions | BadQuestions | undefined,
-    sdkCall: SdkCall | undefined,
+    { asked, answered, sdkCall }: Observed,
   ): Promise<RpcResponse> {
     const { connection } = call;
-    const before = answeredBy(call);
-    const known = before === undefined ? undefined : this.#observed.take(before, sdkCall?.pending);
-    if (isStillOpen(response) && known !== undefined) {
-      this.#observed.add(before as string, known);
+    const known = answered === undefined ? undefined : this.#observed.take(answered, sdkCall?.pending);
+    if (answered !== undefined && known !== undefined && isStillOpen(response)) {
+      this.#observed.add(answered, known);
       return naming(response, known);
     }
     const input = asked && 'carrier' in asked && asked.carrier === 'input' ? asked : undefined;
@@ -186,10 +199,10 @@ export class Flows implements ClientPart {
 }
 
 /** Whether a server may send requests during a call: on the response to its HTTP request, or in this process. */
-function mayAskDuring({ era, connection }: Call): boolean {
-  const { server, target, link, isAskable } = connection;
+function mayAskDuring({ codec, connection }: Call): boolean {
+  const { server, target, transport } = connection;
   if (target.kind === 'unknown') return server.families.rounds.length > 0;
-  return era === 'legacy' && isAskable && hasHttpEdge(link.transport);
+  return !codec.asksByResult && connection.isAskable && hasHttpEdge(transport);
 }
 
 /** Whether top-level members pass in both directions: our own edges handle the bytes, or there are no bytes. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { messageOf, ValiseError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { sha256 } from '../../sha256.ts';
+import { messageOf, ValiseError } from '../../core/errors.ts';
+import { isObject, type JsonObject } from '../../core/json.ts';
+import { sha256 } from '../../core/sha256.ts';
 import {
   type Collection,
   collection,
@@ -13,13 +13,14 @@ import {
 } from '../../store/kit/collection.ts';
 import { withLease } from '../../store/kit/lease.ts';
 import type { Store } from '../../store/types.ts';
-import type { Era, Params } from '../../wire/index.ts';
+import { type Codec, codecNamed, SESSIONFUL } from '../../wire/codec.ts';
+import type { Params } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
+import { targetKey } from '../identity/target.ts';
 import type { Returning } from '../sessions/middleware.ts';
-import { SESSION_RECORD, type SessionRecord } from '../sessions/record.ts';
-import { targetKey } from '../target.ts';
+import { SESSION_RECORD, type SessionRecord } from '../sessions/session.ts';
 import { beingAnswered } from './errors.ts';
 import { expiryOf, type Questions, storedQuestions, writeQuestions } from './questions.ts';
 import type { PendingRound } from './types.ts';
@@ -37,7 +38,7 @@ const MAX_BYTES = 1024 * 1024;
 export interface WaitingCall {
   readonly method: string;
   readonly params?: Params | undefined;
-  readonly era?: Era | undefined;
+  readonly codec?: Codec | undefined;
   /** The data-layer session in which the call was made and must continue. */
   readonly session?: SessionRecord | undefined;
 }
@@ -50,8 +51,8 @@ export interface PendingRecord {
   readonly account: string;
   readonly method: string | undefined;
   readonly params: Params | undefined;
-  /** The era in which the server asked. Undefined if unknown. */
-  readonly era: Era | undefined;
+  /** The codec of the call. Undefined if unknown. */
+  readonly codec: Codec | undefined;
   readonly session: SessionRecord | undefined;
   readonly asked: Questions;
   readonly since: number;
@@ -81,7 +82,7 @@ export class PendingStore {
 
   /** Returns the form in which a call is stored while it waits. */
   waiting(call: Call): WaitingCall {
-    return { ...call.request, era: call.era, session: this.sessions.sessionOf(call) };
+    return { ...call.request, codec: call.codec, session: this.sessions.sessionOf(call) };
   }
 
   /** Stores questions, under the id their call already has here or under a new one. */
@@ -100,7 +101,7 @@ export class PendingStore {
       server: targetKey(connection.target),
       account: connection.account.name,
       ...(call && { method: call.method, params: params as JsonObject }),
-      ...(call?.era && { era: call.era }),
+      ...(call?.codec && { era: call.codec.era }),
       ...(call?.session && { session: pack(SESSION_RECORD, call.session) }),
       round: writeQuestions(asked),
       since,
@@ -121,11 +122,11 @@ export class PendingStore {
       throw tooMuch(`it takes more than ${MAX_BYTES} bytes`);
     if (!isNew) return;
     const { keys } = await this.#store.list(this.#prefix, { limit: MAX_PENDING });
-    if (keys.length >= MAX_PENDING) throw tooMuch(`${MAX_PENDING} questions wait for answers`);
+    if (keys.length >= MAX_PENDING) throw tooMuch(`${MAX_PENDING} questions are pending`);
     if (keys.length < MAX_OF_SERVER) return;
     const ofServer = (await this.all()).filter(({ server }) => server === value['server']);
     if (ofServer.length >= MAX_OF_SERVER)
-      throw tooMuch(`${MAX_OF_SERVER} questions of its server wait for answers`);
+      throw tooMuch(`${MAX_OF_SERVER} questions of its server are pending`);
   }
 
   /** Stores questions if possible. A failing store is no reason not to ask. Returns undefined if new ones are not stored. */
@@ -140,9 +141,9 @@ export class PendingStore {
     } catch (error) {
       const isFull = error instanceof ValiseError && error.code === 'limit-reached';
       const next = isFull
-        ? 'Answer or drop what waits: valise.pending.list(), valise.pending.drop(id).'
+        ? 'Answer or drop pending questions: valise.pending.list(), valise.pending.drop(id).'
         : undefined;
-      this.#warn('A question could not be kept, and is lost if this process ends now', error, next);
+      this.#warn('A question could not be stored and will be gone when this process exits', error, next);
       return id;
     }
   }
@@ -152,7 +153,7 @@ export class PendingStore {
     try {
       await this.drop(id, version);
     } catch (error) {
-      this.#warn('A question that is over could not be dropped, and is still listed', error);
+      this.#warn('A question that was answered could not be dropped and is still listed', error);
     }
   }
 
@@ -160,12 +161,12 @@ export class PendingStore {
   unwatched(id: string): void {
     this.#events.emit('warning', {
       code: 'limit-reached',
-      what: `Too many questions wait for answers: ${id} will still be listed after it was answered.`,
-      next: 'Answer or drop what waits: valise.pending.list(), valise.pending.drop(id).',
+      what: `Too many questions are pending: ${id} will still be listed after it is answered.`,
+      next: 'Answer or drop pending questions: valise.pending.list(), valise.pending.drop(id).',
     });
   }
 
-  #warn(what: string, error: unknown, next = 'See to it that the store can be reached.'): void {
+  #warn(what: string, error: unknown, next = 'Check that the store is reachable.'): void {
     const reason = error instanceof ValiseError ? error.what : messageOf(error);
     this.#events.emit('warning', {
       code: 'question-not-kept',
@@ -238,8 +239,8 @@ export class PendingStore {
 }
 
 function tooMuch(why: string): ValiseError {
-  return new ValiseError('limit-reached', `A question is not kept: ${why}.`, {
-    next: 'Answer or drop what waits.',
+  return new ValiseError('limit-reached', `A question is not stored: ${why}.`, {
+    next: 'Answer or drop pending questions.',
   });
 }
 
@@ -254,7 +255,8 @@ function read(id: string, { value, version }: Found<Members>): PendingRecord | u
     account: typeof value['account'] === 'string' ? value['account'] : '',
     method: typeof method === 'string' ? method : undefined,
     params: isObject(params) ? params : undefined,
-    era: eraOf(asked, value['era']),
+    // Only the form of 2026-07-28 is used in both eras.
+    codec: asked.carrier === 'input' ? codecNamed(value['era']) : SESSIONFUL,
     session: sessionIn(value['session'], value['server']),
     asked,
     since: value['since'],
@@ -269,20 +271,14 @@ function sessionIn(value: unknown, server: string): SessionRecord | undefined {
   return session?.target === server ? session : undefined;
 }
 
-/** Returns the era of stored questions. Only the 2026-07-28 form is used in both eras. */
-function eraOf({ carrier }: Questions, stored: unknown): Era | undefined {
-  if (carrier !== 'input') return 'legacy';
-  return stored === 'legacy' || stored === 'modern' ? stored : undefined;
-}
-
 /** Returns the host's view of a pending question: everything except its context. */
 export function shown(record: Omit<PendingRecord, 'version'>): PendingRound {
-  const { id, server, method, params, era, session, asked, since, expiresAt } = record;
+  const { id, server, method, params, codec, session, asked, since, expiresAt } = record;
   return {
     id,
     server,
     call: method === undefined ? undefined : { method, ...(params && { params }) },
-    ...(era && { era }),
+    ...(codec && { era: codec.era }),
     ...(session && { session: { id: session.id, label: session.label } }),
     questions: asked.questions,
     since: new Date(since),

@@ -1,19 +1,18 @@
-import { ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
-import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../options.ts';
-import { redactUrls } from '../../redact-urls.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../core/options.ts';
+import { redactUrls } from '../../core/redact-urls.ts';
 import { type Answer, type Id, outcomeIn, type Response, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
-import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
+import { CONNECTION_CLOSED, RequestError } from '../errors.ts';
+import { targetKey } from '../identity/target.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import type { Returning } from '../sessions/middleware.ts';
-import { targetKey } from '../target.ts';
-import { answerIn } from './answering.ts';
+import { answerIn, resume } from './answering.ts';
 import { beingAnswered, isExpired, LEFT_OPEN, notPending } from './errors.ts';
 import type { Flows } from './middleware.ts';
 import { type PendingRecord, type PendingStore, shown } from './pending-store.ts';
 import { expiryOf, type Questions, retryOf } from './questions.ts';
-import { resume } from './sdk-calls.ts';
 import { answerTo, handedOver } from './state-carrier.ts';
 import type { AnswerOptions, Answers, Continued, Pending } from './types.ts';
 
@@ -23,25 +22,25 @@ const ANSWER: TakenBy<AnswerOptions> = { client: ['a connected client', isObject
 /** Lists, continues and drops the calls that wait for answers. */
 export function pendingQuestions(
   pendingStore: PendingStore,
-  flows: Pick<Flows, 'clients' | 'holds'>,
+  flows: Pick<Flows, 'clients' | 'waitsFor'>,
 ): Pending {
   const clientOf = async (
     record: PendingRecord,
-    given: object | undefined,
+    chosen: object | undefined,
   ): Promise<readonly [Connection, object]> => {
-    if (await flows.holds(record.id)) throw beingAnswered(record.id);
+    if (await flows.waitsFor(record.id)) throw beingAnswered(record.id);
     let isOthers = false;
     // Several connections may share one target key, such as servers in this process.
-    const requester = given ? undefined : pendingStore.requesterOf(record.id);
+    const requester = chosen ? undefined : pendingStore.requesterOf(record.id);
     const asking = requester && flows.clients.get(requester);
     if (requester && asking) return [requester, asking];
     for (const entry of flows.clients) {
       const [connection, client] = entry;
-      if (given ? client !== given : targetKey(connection.target) !== record.server) continue;
+      if (chosen ? client !== chosen : targetKey(connection.target) !== record.server) continue;
       isOthers = !connection.account.owns(record.account);
       if (isOthers) continue;
-      // A legacy server would not recognize the question's state, and would run the call as if for the first time.
-      if (record.era === 'modern' && connection.era === 'legacy') throw otherEra(record);
+      // An older server would not recognize the question's state, and would run the call as if for the first time.
+      if (record.codec?.asksByResult && !connection.codec.asksByResult) throw otherVersion(record);
       return entry;
     }
     if (isOthers) throw otherAccount(record);
@@ -74,12 +73,12 @@ export function pendingQuestions(
     const outcome = await within(connection, record, () =>
       send(connection, record, answers, pendingStore.sessions),
     );
-    const { method, params, era, session } = record;
+    const { method, params, codec, session } = record;
     if ('result' in outcome) {
       await pendingStore.tryDrop(record.id, record.version);
       return { done: true, result: outcome.result };
     }
-    const call = method === undefined ? undefined : { method, params, era, session };
+    const call = method === undefined ? undefined : { method, params, codec, session };
     await pendingStore.keep(connection, call, outcome.asked, record.id);
     const { asked } = outcome;
     return {
@@ -89,14 +88,14 @@ export function pendingQuestions(
   };
 
   /** Answers with the client's own handlers until the call is done. */
-  const answerAll = async (id: string, given: object | undefined): Promise<Continued> => {
+  const answerAll = async (id: string, chosen: object | undefined): Promise<Continued> => {
     for (;;) {
       const record = await pendingStore.find(id);
       if (!record) throw notPending(id);
-      const [connection, client] = await clientOf(record, given);
+      const [connection, client] = await clientOf(record, chosen);
       const { method } = record;
       // On 2026-07-28 only the SDK may ask its handlers, and it answers the question by itself.
-      if (connection.era === 'modern' && record.asked.carrier === 'input' && method !== undefined) {
+      if (connection.codec.asksByResult && record.asked.carrier === 'input' && method !== undefined) {
         return {
           done: true,
           result: await within(connection, record, () => resume(client, { ...record, method })),
@@ -119,7 +118,7 @@ export function pendingQuestions(
         const record = await pendingStore.find(id);
         if (!record) throw notPending(id);
         const [connection] = await clientOf(record, client);
-        return answerOne(connection, record, given(record, answers));
+        return answerOne(connection, record, inOrder(record, answers));
       });
     },
   };
@@ -148,8 +147,8 @@ async function send(
     asked.carrier === 'state'
       ? { params, answer: answerTo(connection, record.id, asked, naming) }
       : retryOf({ jsonrpc: '2.0', id: 0, method, params }, asked, answers);
-  const { params: given, ...form } = retry;
-  const result = await connection.request(method, given, { timeout: TIMEOUT, ...form });
+  const { params: sent, ...form } = retry;
+  const result = await connection.request(method, sent, { timeout: TIMEOUT, ...form });
   const next = handedOver(result);
   return next ? { asked: next } : { result };
 }
@@ -165,10 +164,10 @@ function isOver(error: unknown): boolean {
   );
 }
 
-function otherEra({ id }: PendingRecord): ValiseError {
-  const what = `The pending round "${id}" was asked on 2026-07-28, and this server, or its connection, speaks an older version.`;
+function otherVersion({ id }: PendingRecord): ValiseError {
+  const what = `The pending round "${id}" belongs to a newer protocol version than this connection uses.`;
   return new ValiseError('other-version', what, {
-    next: 'Connect to the server that asked; the round still waits.',
+    next: 'Connect to the server that asked. The round is still pending.',
   });
 }
 
@@ -191,14 +190,14 @@ async function askClient(connection: Connection, { id, asked }: PendingRecord): 
   if (failed !== undefined) {
     // The error can be fixed here. Once the server has received it, it cannot.
     throw new ValiseError('request-failed', `The pending round "${id}" could not be answered: ${failed}`, {
-      next: 'It stays open: answer it again, or drop it.',
+      next: 'It is still pending. Answer it again, or drop it.',
     });
   }
   return answers;
 }
 
 /** Returns the caller's answers, in the order of the questions. */
-function given({ id, asked }: PendingRecord, answers: Answers): Answer[] {
+function inOrder({ id, asked }: PendingRecord, answers: Answers): Answer[] {
   return asked.questions.map(({ key, method }) => {
     // The server only says that it is still waiting for something else.
     if (method === 'ping') return { result: {} };

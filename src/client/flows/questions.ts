@@ -1,6 +1,6 @@
-import { isObject, type Json } from '../../json.ts';
-import { skimArray, skimObject } from '../../link/skim.ts';
-import type { Top } from '../../link/top.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import type { Top } from '../../edge/drafts.ts';
+import { skimArray, skimObject } from '../../edge/json-scan.ts';
 import {
   type Answer,
   EXPIRES_AT,
@@ -24,7 +24,7 @@ export interface Question {
 
 /**
  * The questions a server asks before it returns the result of a call, and the context to send back with the answers.
- * Contexts are kept as the original text and never parsed.
+ * Contexts stay as the original text and are never parsed.
  */
 export type Questions = { readonly questions: readonly Question[] } & (
   | { readonly carrier: 'input'; readonly requestState?: string }

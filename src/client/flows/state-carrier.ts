@@ -1,9 +1,9 @@
 import { NO_RESPONSE } from '../../core/compose.ts';
-import { messageOf, ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
-import { currentHints, type HttpHints, withHints } from '../../link/edge-fetch.ts';
-import { sseData } from '../../link/edge-sse.ts';
-import { raise, takeTop } from '../../link/top.ts';
+import { messageOf, ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { raise, takeTop } from '../../edge/drafts.ts';
+import { currentHints, type HttpHints, withHints } from '../../edge/fetch.ts';
+import { sseData } from '../../edge/sse.ts';
 import {
   type Id,
   INPUT_METHODS,
@@ -13,12 +13,12 @@ import {
   type Response as RpcResponse,
 } from '../../wire/index.ts';
 import { readQuestionId } from '../../wire/question-id.ts';
+import type { ServerRequest, ServerRequestMiddleware } from '../call.ts';
 import { Call, type CallForm } from '../call.ts';
 import { hasHttpEdge } from '../connection/http.ts';
 import type { Connection } from '../connection.ts';
-import type { ServerRequest, ServerRequestMiddleware } from '../server-request.ts';
 import { sessionsLacking } from '../sessions/errors.ts';
-import type { AnsweringCalls } from './answering.ts';
+import { type AnsweringCalls, isOwn } from './answering.ts';
 import { EXPIRED, isExpired, LEFT_OPEN, leftOpen } from './errors.ts';
 import type { PendingStore } from './pending-store.ts';
 import type { Questions } from './questions.ts';
@@ -58,8 +58,8 @@ export class StateCarrier {
     if (state === undefined) return answer();
     if (call?.cancelled) throw NO_RESPONSE;
     const asked = questionsOf(exchange, state, call);
-    if (call && isOwn(call) && connection.calls.get(call.wireId) === call) {
-      connection.arrive(handOver(call.wireId, asked));
+    if (call && isOwn(call) && connection.waiting.get(call.wireId) === call) {
+      connection.receive(handOver(call.wireId, asked));
       throw NO_RESPONSE;
     }
     if (call) call.movedOn = true;
@@ -94,7 +94,7 @@ export class StateCarrier {
   }
 
   /** Whether the connection's client is being asked the question stored under this id. */
-  async holds(connection: Connection, id: string): Promise<boolean> {
+  async waitsFor(connection: Connection, id: string): Promise<boolean> {
     for (const { exchange, pending } of this.#open)
       if (exchange.connection === connection && (await pending) === id) return true;
     return false;
@@ -154,7 +154,7 @@ export class StateCarrier {
   /** Processes the server's response to the answer. */
   async #reply(open: OpenQuestion, reply: Response): Promise<void> {
     const why = await continueWith(open.exchange.connection, open.call, reply);
-    // The server may never have continued the call, so the answer can be given again.
+    // The server may never have continued the call, so the answer can be sent again.
     if (why !== undefined) await this.#fail(open, -32_000, () => why);
   }
 
@@ -211,18 +211,13 @@ function callOf({ connection, request: { id } }: ServerRequest): Call | undefine
   const origin = currentHints()?.origin;
   if (origin instanceof Call && origin.connection === connection) return origin;
   const named = readQuestionId(id)?.call;
-  if (named !== undefined) return connection.calls.get(named);
-  const calls = connection.calls.all.filter((call) => INPUT_METHODS.includes(call.method));
+  if (named !== undefined) return connection.waiting.get(named);
+  const calls = [...connection.waiting.values()].filter((call) => INPUT_METHODS.includes(call.method));
   return calls.length === 1 ? calls[0] : undefined;
 }
 
 /** The key under which questions are handed to the sender of their call, if that was Valise itself. */
 const QUESTIONS = Symbol('questions');
-
-/** Whether Valise made this call to continue a stored one. The code that started it also answers its next questions. */
-export function isOwn({ request }: Call): boolean {
-  return typeof request.id === 'string' && request.id.startsWith('valise:');
-}
 
 /** Wraps questions as the response to one of Valise's own calls. */
 export function handOver(id: Id, asked: Questions): RpcResponse {
@@ -236,7 +231,7 @@ export function handedOver(result: Result): Questions | undefined {
 
 /** Returns the form of a call that sends only the answer, with the state that came with the question. */
 export function answerTo(
-  { target, link: { transport } }: Connection,
+  { target, transport }: Connection,
   id: string,
   { state, askId, callId }: Questions & { readonly carrier: 'state' },
   answer: (id: Id) => RpcResponse,
@@ -245,28 +240,32 @@ export function answerTo(
   // Over HTTP the outcome arrives on the response to the answer. On other transports only the call's id identifies it.
   const wireId = target.kind === 'http' ? undefined : callId;
   if (target.kind === 'http' ? hasHttpEdge(transport) : wireId !== undefined) return { message, wireId };
-  throw new ValiseError('not-delivered', `What comes of the pending round "${id}" would not be heard here.`, {
-    next:
-      target.kind === 'http'
-        ? 'Connect with valise.connect(client, url), then answer.'
-        : 'Drop it, and make the call again.',
-  });
+  throw new ValiseError(
+    'not-delivered',
+    `The result of the pending round "${id}" cannot arrive on this connection.`,
+    {
+      next:
+        target.kind === 'http'
+          ? 'Connect with valise.connect(client, url), then answer.'
+          : 'Drop it, and repeat the call.',
+    },
+  );
 }
 
 /** Returns hints that read the HTTP response to an answer, because the rest of the call arrives on it. */
 export function replyHints(call: Call): HttpHints {
-  const lost = (what: string): void =>
+  const fail = (what: string): void =>
     call.fail(
       new ValiseError('not-delivered', what, {
-        next: 'The round stays open: answer it again, or drop it and make the call again.',
+        next: 'The question is still pending. Answer it again, or drop it and repeat the call.',
       }),
     );
   return {
     onReply: (reply) =>
-      void continueWith(call.connection, call, reply).then((why) => why !== undefined && lost(why)),
+      void continueWith(call.connection, call, reply).then((why) => why !== undefined && fail(why)),
     onResponse: ({ ok, status, body }) => {
       if (ok && (status !== 200 || !body))
-        lost('The server took the answer, and did not go on with the call.');
+        fail('The server accepted the answer but did not continue the call.');
     },
   };
 }
@@ -288,7 +287,7 @@ async function continueWith(
       // An earlier process may have made the call under an id that belongs to another call here.
       const own = call && isResponse(message) ? { ...message, id: call.wireId } : message;
       // The message still belongs to the call, even if it is the next question.
-      withHints(call ? { origin: call } : {}, () => connection.arrive(own));
+      withHints(call ? { origin: call } : {}, () => connection.receive(own));
     }
   } catch (error) {
     reason = messageOf(error);

@@ -1,5 +1,5 @@
-import { messageOf } from '../../errors.ts';
-import type { FetchLike } from '../../link/edge-fetch.ts';
+import { messageOf } from '../../core/errors.ts';
+import type { FetchLike } from '../../edge/fetch.ts';
 import {
   type Id,
   INTERNAL_ERROR,

@@ -1,12 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { ValiseError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { ValiseError } from '../../core/errors.ts';
+import type { JsonObject } from '../../core/json.ts';
 import { withLease } from '../../store/kit/lease.ts';
 import type { Major } from '../major.ts';
 import type { Authorization } from '../oauth/authorization.ts';
 import { type Credentials, type Registration, stamped, type Tokens } from '../oauth/credentials.ts';
 import type { DpopSigner } from '../oauth/provider.ts';
-import { loadAuth } from '../oauth/sdk-auth.ts';
+import { loadAuth } from '../oauth/provider.ts';
 
 interface Issued {
   readonly issuer: string;
@@ -202,7 +202,7 @@ export class HostProvider {
           ? { ...now, tokens: stamped(tokens, now.tokens) }
           : undefined;
       const { tokens: kept } = await credentials.change(keep);
-      credentials.given(tokens.access_token);
+      credentials.issued(tokens.access_token);
       if (kept) this.#authorization.tell('refreshed', kept);
     }
     request?.over();

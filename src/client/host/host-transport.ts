@@ -1,5 +1,5 @@
-import { messageOf, ValiseError } from '../../errors.ts';
-import type { TransportLike } from '../../link/transport.ts';
+import { messageOf, ValiseError } from '../../core/errors.ts';
+import type { TransportLike } from '../../core/instrument.ts';
 import {
   eraOf,
   type Id,
@@ -18,7 +18,7 @@ import type { ClientWarningCode } from '../events.ts';
 import type { Major } from '../major.ts';
 import type { OpensOnly } from '../oauth/authorization.ts';
 import type { ClientSession, ClientSessions } from '../sessions/types.ts';
-import { ToolHeaders } from '../tool-headers.ts';
+import { ToolHeaders } from './tool-headers.ts';
 
 /** A transport for a host that creates its own client. It has what both SDK majors and the AI SDK expect. */
 export interface HostTransport extends TransportLike {
@@ -59,7 +59,7 @@ export interface HostTransportParts {
   readonly http: boolean;
   /** The SDK major that provides HTTP. v1 cannot carry requests of 2026-07-28. */
   readonly major: Major;
-  /** Opens the data-layer session of the host's requests. Undefined for none. */
+  /** Opens the data-layer session of the host's requests; undefined if they have none. */
   readonly openSession: ((sessions: ClientSessions) => Promise<ClientSession>) | undefined;
   /** Ends that session when the host closes the transport. Undefined if a later process may continue it. */
   readonly endSession: ((session: ClientSession) => Promise<void>) | undefined;

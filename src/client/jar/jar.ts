@@ -1,17 +1,23 @@
-import type { Listener } from '../../events.ts';
+import type { Listener } from '../../core/events.ts';
 import type { Store } from '../../store/types.ts';
 import { readState } from '../../wire/index.ts';
-import { closedError } from '../closed.ts';
+import { closedError } from '../errors.ts';
 import type { ClientEventSource, ClientEvents } from '../events.ts';
-import type { Identity, NoIdentity } from '../identity.ts';
-import { readExport, type SetName, type StoredSet, shortened } from './entry.ts';
-import { EntrySet } from './entry-set.ts';
-import { type Matcher, matcher } from './filter.ts';
-import { JarPersistence } from './persistence.ts';
+import type { Identity, NoIdentity } from '../identity/identity.ts';
+import {
+  EntrySet,
+  JarView,
+  type Matcher,
+  matcher,
+  type SetName,
+  shortened,
+  type ViewFacts,
+} from './entries.ts';
+import { readExport } from './import.ts';
 import { enforceQuotas, type Limited, type Quotas, readQuotas } from './quotas.ts';
 import { type Origin, receive } from './receive.ts';
+import { AGING_MS, JarRecords, type StoredSet } from './records.ts';
 import type { Jar, JarEntry, JarEvents, JarExport, JarFilter, JarImported, JarQuotas } from './types.ts';
-import { JarView, type ViewFacts } from './view.ts';
 
 /** Options for {@link ClientJar}. */
 export interface JarOptions {
@@ -33,17 +39,17 @@ export class ClientJar implements Jar, Limited {
   epoch = 0;
   readonly #sets = new Map<string, EntrySet>();
   readonly #views = new Set<JarView>();
-  readonly #persistence: JarPersistence;
+  readonly #records: JarRecords;
   #closed = false;
 
   constructor({ store, principal, events, quotas }: JarOptions) {
     this.events = events;
     this.quotas = readQuotas(quotas);
-    this.#persistence = new JarPersistence(store, principal, events, (set) => this.#trim(set));
+    this.#records = new JarRecords(store, principal, events, (set) => this.#trim(set));
   }
 
-  list(given: JarFilter & { readonly values?: boolean | undefined } = {}): JarEntry[] {
-    return this.#list(matcher(given, 'values'), given.values === true);
+  list(options: JarFilter & { readonly values?: boolean | undefined } = {}): JarEntry[] {
+    return this.#list(matcher(options, 'values'), options.values === true);
   }
 
   show(server: string): JarEntry[] {
@@ -62,7 +68,7 @@ export class ClientJar implements Jar, Limited {
     for (const { set: name, scope, key, entry } of entries) {
       const set = this.#find(name, true);
       if ((set.entries.get(key)?.setAt ?? Number.NEGATIVE_INFINITY) >= entry.setAt) {
-        refused.push({ server: entry.from, key, detail: 'What is kept is not older.' });
+        refused.push({ server: entry.from, key, detail: 'The stored entry is not older.' });
         continue;
       }
       set.set(key, entry);
@@ -84,14 +90,14 @@ export class ClientJar implements Jar, Limited {
     const others = this.#clearKnown(filter, matches, epoch);
     await this.#save();
     if (filter.key !== undefined) return here + others;
-    return here + others + (await this.#persistence.dropUnreadable(matches.server, filter.scope));
+    return here + others + (await this.#records.dropUnreadable(matches.server, filter.scope));
   }
 
   async refresh(): Promise<void> {
     this.#checkOpen();
     const fresh = new Set<EntrySet>();
     const changed = new Set<EntrySet>();
-    await this.#persistence.load((stored, version) => {
+    await this.#records.load((stored, version) => {
       const set = this.#restore(stored, version);
       (set.version === version ? fresh : changed).add(set);
     });
@@ -99,7 +105,7 @@ export class ClientJar implements Jar, Limited {
     for (const set of this.#sets.values()) {
       if (set.version !== undefined && !fresh.has(set)) changed.add(set);
     }
-    await Promise.all(Array.from(changed, (set) => this.#persistence.refresh(set)));
+    await Promise.all(Array.from(changed, (set) => this.#records.refresh(set)));
   }
 
   on<Name extends keyof JarEvents>(name: Name, listener: Listener<JarEvents[Name]>): () => void {
@@ -124,25 +130,32 @@ export class ClientJar implements Jar, Limited {
 
   /** Loads the changes of other processes for a new connection. */
   async open({ sets }: JarView): Promise<void> {
-    await Promise.all(sets.map((set) => this.#persistence.refreshOrWarn(set)));
+    await Promise.all(sets.map((set) => this.#records.refreshOrWarn(set)));
   }
 
-  /** Prepares the entries for a request: removes expired ones, and reads the store if they were not read recently. */
+  /**
+   * Prepares the entries for a request: removes expired ones, and reads the store if they were not read recently. Returns
+   * undefined if the request need not wait.
+   */
   ready({ sets }: JarView, session: EntrySet): Promise<unknown> | undefined {
     const now = Date.now();
-    const all = [session, ...sets];
-    for (const set of all) if (now >= set.endsAt) this.#expire(set, now);
-    return this.#persistence.freshen(all, now);
+    let reads: Promise<unknown>[] | undefined;
+    for (const set of [session, ...sets]) {
+      if (now >= set.endsAt) this.#expire(set, now);
+      if (!set.isStored || (now - set.syncedAt < AGING_MS && !set.reading)) continue;
+      const read = this.#records.freshen(set, now);
+      if (read) (reads ??= []).push(read);
+    }
+    return reads && Promise.all(reads);
   }
 
   /** Applies the state in a result. Resolves when the result may be delivered. */
   async receive(meta: unknown, origin: Origin): Promise<void> {
-    const changed = receive(meta, origin, this);
-    const stored = [...(changed ?? [])].filter((set) => set.isStored);
-    if (stored.length > 0) await this.#persistence.saveOrWarn(stored);
+    const changed = [...receive(meta, origin, this)].filter((set) => set.isStored);
+    if (changed.length > 0) await this.#records.saveOrWarn(changed);
   }
 
-  /** Reports state that was rejected because it may not be kept for the server. */
+  /** Reports state that was rejected because the jar stores none for the server. */
   refuse(meta: unknown, { name, refused }: NoIdentity): void {
     if (!this.events.has('refused')) return;
     const state = readState(meta);
@@ -170,7 +183,7 @@ export class ClientJar implements Jar, Limited {
     const before = view.session;
     view.session = newSession(view.identity.name, view.account);
     this.#end(before);
-    if (before.isStored) void this.#persistence.saveOrWarn([before]);
+    if (before.isStored) void this.#records.saveOrWarn([before]);
   }
 
   /**
@@ -181,7 +194,7 @@ export class ClientJar implements Jar, Limited {
     const before = view.session;
     const set =
       key === undefined ? newSession(view.identity.name, view.account) : this.storedSession(view, key);
-    await this.#persistence.refreshOrWarn(set);
+    await this.#records.refreshOrWarn(set);
     if (set === before) return;
     // State set by the session's first responses already belongs to the session.
     if (!before.isStored && before.entries.size > 0) {
@@ -189,7 +202,7 @@ export class ClientJar implements Jar, Limited {
       this.#trim(set);
     }
     view.session = set;
-    if (set.hasChanges) await this.#persistence.save(set);
+    if (set.hasChanges) await this.#records.save(set);
   }
 
   /** Returns the set of a stored session. Await {@link ready} before using it. */
@@ -208,16 +221,16 @@ export class ClientJar implements Jar, Limited {
     to.transport = from.transport;
     to.transportSession = from.transportSession;
     this.leave(from);
-    void this.#persistence.saveOrWarn([before, to.session]);
+    void this.#records.saveOrWarn([before, to.session]);
   }
 
   /** Ends a session and deletes its state, here and in the store. Without a key, ends the connection's own. */
   async endSession(view: JarView, key?: string): Promise<void> {
     const set = key === undefined ? view.session : this.storedSession(view, key);
     if (set === view.session) view.session = newSession(view.identity.name, view.account);
-    if (set.syncedAt === 0) await this.#persistence.refreshOrWarn(set);
+    if (set.syncedAt === 0) await this.#records.refreshOrWarn(set);
     this.#end(set);
-    await this.#persistence.save(set);
+    await this.#records.save(set);
   }
 
   /** Ends these sessions with a server after the user signed out, and forgets accounts that nobody can sign in to again. */
@@ -225,15 +238,16 @@ export class ClientJar implements Jar, Limited {
     await this.refresh();
     const isOver = (set: EntrySet): boolean =>
       set.server === server && set.session !== undefined && sessions.includes(set.session);
-    const isLost = (set: EntrySet): boolean => set.account.split('.').some((part) => accounts.includes(part));
-    const gone = [...this.#sets.values()].filter((set) => isOver(set) || isLost(set));
+    const isOrphan = (set: EntrySet): boolean =>
+      set.account.split('.').some((part) => accounts.includes(part));
+    const gone = [...this.#sets.values()].filter((set) => isOver(set) || isOrphan(set));
     for (const set of gone) {
       for (const view of this.#views)
         if (view.session === set) view.session = newSession(view.identity.name, view.account);
       if (set.scope === 'server') for (const name of set.entries.keys()) set.remove(name);
       else this.#end(set);
     }
-    await Promise.all(gone.map((set) => this.#persistence.save(set)));
+    await Promise.all(gone.map((set) => this.#records.save(set)));
     return gone.length > 0;
   }
 
@@ -252,7 +266,7 @@ export class ClientJar implements Jar, Limited {
   async close(): Promise<void> {
     this.#closed = true;
     for (const view of [...this.#views]) this.leave(view);
-    await this.#persistence.settle(this.#sets.values());
+    await this.#records.settle(this.#sets.values());
   }
 
   #checkOpen(): void {
@@ -261,7 +275,7 @@ export class ClientJar implements Jar, Limited {
 
   async #save(): Promise<void> {
     const changed = [...this.#sets.values()].filter((set) => set.hasChanges);
-    await Promise.all(changed.map((set) => this.#persistence.save(set)));
+    await Promise.all(changed.map((set) => this.#records.save(set)));
   }
 
   /** Returns every set, after sessions have followed their transports. */
@@ -287,6 +301,7 @@ export class ClientJar implements Jar, Limited {
           expiresAt: new Date(entry.expiresAt),
           attributes: { ...entry.attributes },
           ...(entry.by !== undefined && { setBy: entry.by }),
+          ...(entry.version !== undefined && { version: entry.version }),
           ...(set.session !== undefined && { session: set.session }),
           ...(set.account !== '' && { account: set.account }),
           ...(entry.secure && { secure: true as const }),
@@ -323,7 +338,7 @@ export class ClientJar implements Jar, Limited {
   #trim(set: EntrySet): void {
     const others = enforceQuotas([set], this);
     others.delete(set);
-    void this.#persistence.saveOrWarn(others);
+    void this.#records.saveOrWarn(others);
   }
 
   #restore({ usedAt, entries, ...name }: StoredSet, version: string): EntrySet {

@@ -1,12 +1,18 @@
 import { withoutHandles } from '../../wire/handle.ts';
 import type { Meta } from '../../wire/index.ts';
-import { withoutState } from '../../wire/state.ts';
+import { carriesState, withoutState } from '../../wire/jar.ts';
 import { hasByteEdge } from '../connection/http.ts';
-import type { ClientMiddleware, Connection } from '../connection.ts';
-import { type Identity, type IdentityOptions, identify, isIdentity, type NoIdentity } from '../identity.ts';
-import type { ClientPart } from '../part.ts';
+import type { ClientMiddleware, ClientPart, Connection } from '../connection.ts';
+import {
+  type Identity,
+  type IdentityOptions,
+  identify,
+  isIdentity,
+  type NoIdentity,
+} from '../identity/identity.ts';
+import { fingerprint, type Target, targetKey } from '../identity/target.ts';
+import type { JarView } from './entries.ts';
 import type { ClientJar } from './jar.ts';
-import type { JarView } from './view.ts';
 
 /** The jar as part of a connection. */
 export interface JarPart extends ClientPart {
@@ -24,7 +30,7 @@ export interface JarPart extends ClientPart {
   endSession(connection: Connection, key?: string): Promise<void>;
 }
 
-/** How much of a tool's name is kept with what the tool sets, in characters. */
+/** How much of a tool's name is stored with what the tool sets, in characters. */
 const MAX_NAME = 128;
 
 /** Creates the jar's part. Its middleware is the innermost, because the others determine the session of a call. */
@@ -33,11 +39,11 @@ export function jarPart(jar: ClientJar, options: IdentityOptions): JarPart {
   let warned = false;
 
   const viewOf = (connection: Connection): JarView | NoIdentity => {
-    const { target, account, link } = connection;
+    const { target, account, transport } = connection;
     const known = views.get(connection);
     if (known && ('refused' in known || known.account === account.name)) return known;
     const identity = known?.identity ?? identify(target, options);
-    const facts = { account: account.name, exact: hasByteEdge(link.transport) };
+    const facts = { account: account.name, exact: hasByteEdge(transport) };
     const view = isIdentity(identity) ? jar.view(identity, facts) : identity;
     if (known && !('refused' in view)) jar.move(known, view);
     views.set(connection, view);
@@ -49,14 +55,14 @@ export function jarPart(jar: ClientJar, options: IdentityOptions): JarPart {
     warned = true;
     jar.events.emit('warning', {
       code: 'local-state',
-      what: `State is kept for ${name}, which is no registered domain, because allowLocal is on.`,
+      what: `State is stored for ${name}, which is not a registered domain, because allowLocal is on.`,
       next: 'Use allowLocal for development only: another program on this machine may take over the name.',
     });
   };
 
   return {
     announce(connection) {
-      // A client that may not keep state must not announce it. The server then keeps the state itself.
+      // If the client does not announce the jar, the server stores the state itself.
       return { state: !('refused' in viewOf(connection)) };
     },
 
@@ -79,10 +85,13 @@ export function jarPart(jar: ClientJar, options: IdentityOptions): JarPart {
         if ('result' in response) jar.refuse(response.result._meta, view);
         return response;
       }
-      view.transport = call.connection.link.transport;
-      if (call.method !== 'initialize') jar.followTransport(view);
+      const { transport } = call.connection;
+      view.transport = transport;
+      if (transport.sessionId !== view.transportSession && call.method !== 'initialize')
+        jar.followTransport(view);
       let session = call.session === undefined ? view.session : jar.storedSession(view, call.session);
-      await jar.ready(view, session);
+      const reading = jar.ready(view, session);
+      if (reading) await reading;
       const fragment = view.pick(call.request, call.spelling.state, session);
       call.addMeta('jar', view.identity.passing ? copy(fragment) : fragment);
       const { epoch } = jar;
@@ -92,18 +101,19 @@ export function jarPart(jar: ClientJar, options: IdentityOptions): JarPart {
       const response = call.method === 'tools/list' ? withoutHandles(answer) : answer;
       if (call.method === 'initialize') {
         jar.beginSession(view);
-        view.transportSession = view.transport.sessionId;
+        view.transportSession = transport.sessionId;
         ({ session } = view);
       }
       const meta = response.result._meta;
-      if (meta === undefined) return response;
+      if (!carriesState(meta)) return response;
       const { method, params } = call.request;
       const named = params?.['name'] ?? params?.['uri'];
       const by = typeof named === 'string' ? `${method} ${named.slice(0, MAX_NAME)}` : method;
-      const stored = jar.receive(meta, { view, session, epoch, by, texts: call.cameWith?.exact });
+      const version = call.connection.server.families.versions?.state;
+      const stored = jar.receive(meta, { view, session, epoch, by, version, texts: call.cameWith?.exact });
       const result = withoutState(response.result);
       await stored;
-      return result === response.result ? response : { ...response, result };
+      return { ...response, result };
     },
 
     closed(connection) {
@@ -114,7 +124,7 @@ export function jarPart(jar: ClientJar, options: IdentityOptions): JarPart {
     async bindSession(connection, key) {
       const view = viewOf(connection);
       if ('refused' in view) return;
-      view.transport = connection.link.transport;
+      view.transport = connection.transport;
       jar.followTransport(view);
       await jar.bindSession(view, key);
     },
@@ -144,4 +154,67 @@ async function endStored(
 /** Copies the values for a peer in this process. */
 function copy(fragment: Meta | undefined): Meta | undefined {
   return fragment && (JSON.parse(JSON.stringify(fragment)) as Meta);
+}
+
+/** Binds session-scope state to the lifetime of the transport's session, across processes. */
+export async function followTransport(
+  jar: JarPart,
+  connection: Connection,
+  sessionId: string | undefined,
+): Promise<void> {
+  if (sessionId !== undefined) await jar.bindSession(connection, transportSessionKey(sessionId));
+}
+
+/** Ends the state of a transport session that a connection does not resume. */
+export async function leaveTransport(
+  jar: JarPart,
+  connection: Connection,
+  sessionId: string | undefined,
+): Promise<void> {
+  if (sessionId !== undefined) await jar.endSession(connection, transportSessionKey(sessionId));
+}
+
+/**
+ * Ends the state of all sessions with a target after the user signed out: the transport's, that of the target, and data-layer
+ * sessions, and of accounts that cannot be signed in to again. Returns false if there was none.
+ */
+export async function endTransport(
+  jar: ClientJar,
+  url: URL,
+  { sessionId, sessions, accounts }: SignedOut,
+  options: IdentityOptions,
+): Promise<boolean> {
+  const target: Target = { kind: 'http', url };
+  const identity = identify(target, { ...options, allowLocal: true });
+  const own = sessionId === undefined ? [] : [transportSessionKey(sessionId)];
+  if (!isIdentity(identity)) return false;
+  return jar.signOut(identity.name, [targetSessionKey(target), ...own, ...sessions], accounts);
+}
+
+/** The stored sessions and accounts of a user who has signed out. */
+export interface SignedOut {
+  /** The id of the transport's session. */
+  readonly sessionId: string | undefined;
+  /** The ids of stored sessions. */
+  readonly sessions: readonly string[];
+  /** Accounts that no later sign-in can have. */
+  readonly accounts: readonly string[];
+}
+
+/**
+ * Stores session-scope state until it is cleared, if there is no transport session that limits its lifetime. There is then
+ * one session with the target, like curl with its cookie jar.
+ */
+export async function followTarget(jar: JarPart, connection: Connection): Promise<void> {
+  const { target, transport } = connection;
+  if (transport.sessionId === undefined && target.kind !== 'unknown')
+    await jar.bindSession(connection, targetSessionKey(target));
+}
+
+function transportSessionKey(sessionId: string): string {
+  return `http:${fingerprint(sessionId)}`;
+}
+
+function targetSessionKey(target: Target): string {
+  return `kept:${fingerprint(targetKey(target))}`;
 }

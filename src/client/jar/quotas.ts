@@ -1,27 +1,27 @@
-import { ValiseError } from '../../errors.ts';
-import { ANYTHING, checkOptions, type TakenBy } from '../../options.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { ANYTHING, checkOptions, type TakenBy } from '../../core/options.ts';
 import type { ClientEventSource } from '../events.ts';
-import { byUse, type EntrySet, type Ranked } from './entry-set.ts';
+import { byUse, type EntrySet, type Ranked } from './entries.ts';
 import type { JarQuotas } from './types.ts';
 
 /** Quotas with all defaults filled in. */
 export type Quotas = { readonly [Name in keyof JarQuotas]-?: number };
 
-const FLOORS: Quotas = { bytesPerKey: 4096, keysPerServer: 20, keys: 300 };
-// A 4,096-byte value takes about 5,500 bytes once its server has sealed it. The counts are 2.5 to 33 times the floors.
-const USUAL: Quotas = { bytesPerKey: 8192, keysPerServer: 50, keys: 10_000 };
+const MINIMA: Quotas = { bytesPerKey: 4096, keysPerServer: 20, keys: 300 };
+// A 4,096-byte value takes about 5,500 bytes once its server has sealed it. The counts are 2.5 to 33 times the minima.
+const DEFAULTS: Quotas = { bytesPerKey: 8192, keysPerServer: 50, keys: 10_000 };
 
 const TAKEN: TakenBy<JarQuotas> = { bytesPerKey: ANYTHING, keysPerServer: ANYTHING, keys: ANYTHING };
 
 /** Reads the quotas of a jar. Throws if one is below its minimum. */
-export function readQuotas(given: JarQuotas = {}): Quotas {
-  checkOptions('openValise, under quotas,', given, TAKEN);
-  const quotas = { ...USUAL };
-  for (const name of Object.keys(FLOORS) as (keyof Quotas)[]) {
-    const value = given[name] ?? USUAL[name];
-    if (!Number.isInteger(value) || value < FLOORS[name]) {
-      throw new ValiseError('invalid-argument', `The quota ${name} cannot be ${String(value)}.`, {
-        next: `Give a whole number of at least ${FLOORS[name]}: servers count on that much.`,
+export function readQuotas(options: JarQuotas = {}): Quotas {
+  checkOptions('openValise, under quotas,', options, TAKEN);
+  const quotas = { ...DEFAULTS };
+  for (const name of Object.keys(MINIMA) as (keyof Quotas)[]) {
+    const value = options[name] ?? DEFAULTS[name];
+    if (!Number.isInteger(value) || value < MINIMA[name]) {
+      throw new ValiseError('invalid-argument', `Invalid value for the quota ${name}: ${String(value)}.`, {
+        next: `Pass a whole number of at least ${MINIMA[name]}. Servers rely on this minimum.`,
       });
     }
     quotas[name] = value;
@@ -40,8 +40,8 @@ export interface Limited {
 }
 
 /**
- * Evicts least-recently-used entries until the quotas hold, in the sets that have grown and in the whole jar. Returns the
- * sets that lost an entry.
+ * Evicts least-recently-used entries until the quotas are met, in the sets that have grown and in the whole jar. Returns the
+ * sets from which an entry was evicted.
  */
 export function enforceQuotas(grown: Iterable<EntrySet>, jar: Limited): Set<EntrySet> {
   const smaller = new Set<EntrySet>();
@@ -65,7 +65,7 @@ export function enforceQuotas(grown: Iterable<EntrySet>, jar: Limited): Set<Entr
 
 /**
  * Returns the least recently used entry among the owners with the most entries. An owner with a thousand servers therefore
- * cannot evict the entries of owners that keep few.
+ * cannot evict the entries of owners that have few.
  */
 function nextToEvict(sets: Iterable<EntrySet>): Ranked | undefined {
   const sites = new Map<string, { count: number; readonly sets: EntrySet[] }>();

@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../../json.ts';
+import { isObject, type Json } from '../../core/json.ts';
 import { isKid, kidOf } from '../../seal/token.ts';
 import {
   ATTRIBUTE_RULES,
@@ -14,12 +14,10 @@ import {
   type StateProblem,
   type StateReading,
 } from '../../wire/index.ts';
-import { normalScope } from '../identity.ts';
-import { type Entry, NONE, shortened } from './entry.ts';
-import type { EntrySet } from './entry-set.ts';
+import { normalScope } from '../identity/identity.ts';
+import { type Entry, type EntrySet, type JarView, NONE, shortened } from './entries.ts';
 import { enforceQuotas, type Limited } from './quotas.ts';
 import type { JarRefusal } from './types.ts';
-import type { JarView } from './view.ts';
 
 /** The origin of a result. */
 export interface Origin {
@@ -30,6 +28,8 @@ export interface Origin {
   readonly epoch: number;
   /** The request, in words. */
   readonly by?: string | undefined;
+  /** The agreed version of `dev.valise/state`, `MAJOR.MINOR`. Absent means 1.0. */
+  readonly version?: string | undefined;
   /** The texts of values whose numbers change when parsed, by scope and name, as JSON. */
   readonly texts?: string | undefined;
 }
@@ -38,10 +38,8 @@ export interface Origin {
  * Applies the state that a result sets, in the order in which results arrive. Rejects invalid state with an event and never
  * throws, so that the result itself is always delivered. Returns the sets to store.
  */
-export function receive(meta: unknown, origin: Origin, jar: Limited): Set<EntrySet> | undefined {
-  const state = readState(meta);
-  if (!state.session && !state.server && !state.problems) return undefined;
-  return new Update(meta, origin, jar).apply(state, readAttributes(meta));
+export function receive(meta: unknown, origin: Origin, jar: Limited): Set<EntrySet> {
+  return new Update(meta, origin, jar).apply(readState(meta), readAttributes(meta));
 }
 
 /** The state that one result sets. */
@@ -71,20 +69,19 @@ class Update {
         // In a stream, a number that is too large arrives as null.
         const exact = this.#textOf(scope, name);
         const value = exact === undefined ? (update[name] as Json) : (JSON.parse(exact) as Json);
-        const given = attributes[scope]?.[name] ?? NONE;
+        const own = attributes[scope]?.[name] ?? NONE;
         const problem = problemFor(scope, name);
-        if (value === null) this.#remove(scope, name, given);
+        if (value === null) this.#remove(scope, name, own);
         else if (problem) this.#refuseProblem({ ...problem, scope, name });
-        else this.#set(scope, name, value, given);
+        else this.#set(scope, name, value, own);
       }
     }
     for (const set of enforceQuotas(this.#grown, this.#jar)) this.#unsaved.add(set);
     return this.#unsaved;
   }
 
-  #set(scope: Scope, name: string, value: Json, given: Attributes): void {
-    const attributes =
-      given.serverScope === undefined ? given : this.#fit(scope, name, given.serverScope, given);
+  #set(scope: Scope, name: string, value: Json, received: Attributes): void {
+    const attributes = this.#fit(scope, name, received);
     if (!attributes) return;
     const set = this.#setFor(scope, attributes);
     if (!this.#isOpen(set, scope, name) || !this.#mayChange(scope, name, value, attributes)) return;
@@ -94,7 +91,7 @@ class Update {
     if (!isExact && !identity.passing && !isSafe(value)) {
       this.#refuse(
         'bad-value',
-        'It has a number that this transport cannot send back as it came.',
+        'It has a number that this transport cannot send back unchanged.',
         scope,
         name,
       );
@@ -118,12 +115,13 @@ class Update {
       expiresAt: this.#now + (attributes.maxAge ?? MAX_AGE) * 1000,
       attributes,
       ...(this.#origin.by !== undefined && { by: this.#origin.by }),
+      ...(this.#origin.version !== undefined && { version: this.#origin.version }),
     };
     if (scope === 'server') this.#removeFromOthers(set, name);
-    const held = set.entries.get(name);
-    if (held && held.from !== entry.from) this.#emitDeleted(scope, name, held);
-    if (held && isSame(held, entry, text)) {
-      set.renew(name, { ...entry, storedUntil: held.storedUntil ?? held.expiresAt });
+    const existing = set.entries.get(name);
+    if (existing && existing.from !== entry.from) this.#emitDeleted(scope, name, existing);
+    if (existing && isSame(existing, entry, text)) {
+      set.renew(name, { ...entry, storedUntil: existing.storedUntil ?? existing.expiresAt });
     } else {
       set.set(name, entry);
       this.#unsaved.add(set);
@@ -150,15 +148,15 @@ class Update {
     }
   }
 
-  #remove(scope: Scope, name: string, given: Attributes): void {
+  #remove(scope: Scope, name: string, attributes: Attributes): void {
     const { view, session } = this.#origin;
     const own = scope === 'session' ? [session] : view.sets;
-    const only = given.serverScope === undefined ? undefined : `.${normalScope(given.serverScope)}`;
+    const only = attributes.serverScope === undefined ? undefined : `.${normalScope(attributes.serverScope)}`;
     for (const set of own) {
       if (only !== undefined && set.server !== only && set.server.startsWith('.')) continue;
       const entry = set.entries.get(name);
       if (entry) {
-        if (!this.#isOpen(set, scope, name) || !this.#mayChange(scope, name, null, given)) continue;
+        if (!this.#isOpen(set, scope, name) || !this.#mayChange(scope, name, null, attributes)) continue;
         this.#emitDeleted(scope, name, entry);
       } else if (set.isOver || set.wasClearedAfter(this.#origin.epoch, name)) continue;
       // An entry that is unknown here may have been set by another process since this one last read the store.
@@ -168,11 +166,12 @@ class Update {
   }
 
   /** Returns the attributes with a normalized scope. Returns undefined if the server may not set that scope. */
-  #fit(scope: Scope, name: string, wanted: string, given: Attributes): Attributes | undefined {
+  #fit(scope: Scope, name: string, attributes: Attributes): Attributes | undefined {
+    if (attributes.serverScope === undefined) return attributes;
     const { scopes, name: server } = this.#origin.view.identity;
-    const serverScope = normalScope(wanted);
-    if (scopes.includes(serverScope)) return { ...given, serverScope };
-    this.#refuse('server-scope', `${serverScope} is not for ${server} to set.`, scope, name);
+    const serverScope = normalScope(attributes.serverScope);
+    if (scopes.includes(serverScope)) return { ...attributes, serverScope };
+    this.#refuse('server-scope', `${server} may not set the scope ${serverScope}.`, scope, name);
     return undefined;
   }
 
@@ -198,14 +197,14 @@ class Update {
   #mayChange(scope: Scope, name: string, value: Json, { serverScope }: Attributes): boolean {
     const { view, session } = this.#origin;
     const { identity, sets } = view;
-    const held = (scope === 'session' ? [session] : sets).flatMap((set) => set.entries.get(name) ?? []);
-    if (identity.secure === false && held.some(({ secure }) => secure)) {
+    const existing = (scope === 'session' ? [session] : sets).flatMap((set) => set.entries.get(name) ?? []);
+    if (identity.secure === false && existing.some(({ secure }) => secure)) {
       this.#refuse('insecure', 'It was set over https, and is not changed over http.', scope, name);
       return false;
     }
     // A value only for the server itself takes nothing from other servers.
     if (value !== null && serverScope === undefined) return true;
-    const isOthers = held.some(({ from, value: other }) => from !== identity.name && isSealed(other));
+    const isOthers = existing.some(({ from, value: other }) => from !== identity.name && isSealed(other));
     if (!isOthers || isSealed(value)) return true;
     this.#refuse('sibling', 'Another server of the domain has set it, and sealed it.', scope, name);
     return false;
@@ -270,15 +269,16 @@ function pathOf(scope: Scope | undefined, name: string | undefined): string {
 }
 
 /** Whether an entry repeats the existing one, and its new expiry is too close to the stored one to be worth a write. */
-function isSame(held: Entry, entry: Entry, text: string): boolean {
-  if (held.size !== entry.size || held.from !== entry.from) return false;
-  const { maxAge, serverScope, methodScope } = held.attributes;
+function isSame(existing: Entry, entry: Entry, text: string): boolean {
+  if (existing.size !== entry.size || existing.from !== entry.from || existing.version !== entry.version)
+    return false;
+  const { maxAge, serverScope, methodScope } = existing.attributes;
   return (
     maxAge === entry.attributes.maxAge &&
     serverScope === entry.attributes.serverScope &&
     methodScope === entry.attributes.methodScope &&
-    entry.expiresAt - (held.storedUntil ?? held.expiresAt) < (entry.expiresAt - entry.setAt) / 10 &&
-    (held.text ?? JSON.stringify(held.value)) === text
+    entry.expiresAt - (existing.storedUntil ?? existing.expiresAt) < (entry.expiresAt - entry.setAt) / 10 &&
+    (existing.text ?? JSON.stringify(existing.value)) === text
   );
 }
 

@@ -1,5 +1,5 @@
-import type { Listener } from '../../events.ts';
-import type { Json } from '../../json.ts';
+import type { Listener } from '../../core/events.ts';
+import type { Json } from '../../core/json.ts';
 import type { Attributes, Scope } from '../../wire/index.ts';
 
 /** One entry in the jar. */
@@ -18,6 +18,8 @@ export interface JarEntry {
   readonly attributes: Attributes;
   /** The request whose response set it, for example `tools/call add_item`. Absent for imported entries. */
   readonly setBy?: string;
+  /** The version of the extension `dev.valise/state` that it was set with, `MAJOR.MINOR`. Absent means 1.0. */
+  readonly version?: string;
   /** The session that it belongs to, if that session is stored. */
   readonly session?: string;
   /** A digest that identifies the user's account at the server. Absent if the account is unknown. */
@@ -27,7 +29,7 @@ export interface JarEntry {
   /** The value. Present only if values were requested. */
   readonly value?: Json;
   /**
-   * The value's JSON text. Present only if values were requested and `value` cannot hold its numbers exactly. This text is sent.
+   * The value's JSON text. Present only if values were requested and `value` cannot represent its numbers exactly. This text is sent.
    */
   readonly text?: string;
 }
@@ -62,7 +64,7 @@ export interface JarSubject {
 
 /** Why the jar rejected state. */
 export type JarRefusal =
-  /** State may not be kept for this server: an address, localhost, or a name outside the public registries. */
+  /** The jar stores no state for this server: an address, localhost, or a name outside the public registries. */
   | 'server'
   /** The key and its value exceed the size limit. */
   | 'too-large'

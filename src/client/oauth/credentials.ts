@@ -1,9 +1,9 @@
-import { isObject, type JsonObject } from '../../json.ts';
+import { isObject, type JsonObject } from '../../core/json.ts';
 import { type Collection, collection, type Members, type Schema } from '../../store/kit/collection.ts';
 import { ownProcess } from '../../store/kit/process.ts';
 import type { Store } from '../../store/types.ts';
-import type { SignedIn } from '../account.ts';
-import { type ConnectionId, keyOf } from '../connection/key.ts';
+import type { SignedIn } from '../identity/account.ts';
+import { type ConnectionId, keyOf } from '../identity/target.ts';
 
 /** Tokens in the SDKs' form, with their expiry. */
 export interface Tokens {
@@ -24,7 +24,7 @@ export interface Tokens {
 export type Registration = JsonObject & { readonly client_id: string; readonly issuer?: string };
 
 /** An existing registration. Its secret belongs to the host and is not stored. */
-export interface Given {
+export interface ExistingClient {
   readonly id: string;
   readonly hasSecret: boolean;
 }
@@ -35,7 +35,7 @@ export interface Credentials extends SignedIn {
   readonly tokens?: Tokens | undefined;
   readonly client?: Registration | undefined;
   /** The existing registration that the tokens were issued to, if any. */
-  readonly given?: Given | undefined;
+  readonly given?: ExistingClient | undefined;
   /** The SDKs' `OAuthDiscoveryState`. */
   readonly discovery?: JsonObject | undefined;
   /** The PKCE verifier of a sign-in in progress. */
@@ -133,7 +133,7 @@ function isTokens(value: unknown): value is Tokens {
   );
 }
 
-/** The latest time that a JavaScript `Date` can hold. */
+/** The latest time of a JavaScript `Date`. */
 const LAST_TIME = 8.64e15;
 
 function isDate(time: unknown): boolean {
@@ -230,7 +230,7 @@ export class CredentialCache {
   }
 
   /** Records that the authorization server has issued this access token, possibly again. */
-  given(accessToken: string): void {
+  issued(accessToken: string): void {
     this.#refused.delete(accessToken);
   }
 

@@ -1,8 +1,8 @@
 import { BlockList, isIP } from 'node:net';
 import { parse } from 'tldts';
-import { ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
-import type { FetchLike } from '../../link/edge-fetch.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import type { FetchLike } from '../../edge/fetch.ts';
 
 /** The network of a host, as far as its name or address shows. No server belongs in `reserved`, such as 169.254.169.254. */
 type Network = 'public' | 'private' | 'loopback' | 'reserved';
@@ -72,7 +72,7 @@ function checkEndpoint(server: URL, endpoint: URL, name: string): void {
   const namesUser = endpoint.username !== '' || endpoint.password !== '';
   if (isWithinReach && isSafe && !namesUser) return;
   const why = !isWeb
-    ? 'no web address'
+    ? 'not a web address'
     : namesUser
       ? 'a URL with a user name'
       : isWithinReach
@@ -80,7 +80,7 @@ function checkEndpoint(server: URL, endpoint: URL, name: string): void {
         : `${WHERE[to]}, while the server is ${WHERE[from]}`;
   const shown = isWeb ? `${endpoint.protocol}//${endpoint.host}${endpoint.pathname}` : endpoint.protocol;
   throw new ValiseError(CODE, `The server ${server.host} names ${shown} as its ${name}, which is ${why}.`, {
-    next: 'Nothing was sent there. Ask whoever runs the server for a public https: address.',
+    next: 'Nothing was sent there. Ask the operator of the server for a public https: address.',
   });
 }
 

@@ -1,5 +1,5 @@
-import type { Duration } from '../../duration.ts';
-import { isObject } from '../../json.ts';
+import type { Duration } from '../../core/duration.ts';
+import { isObject } from '../../core/json.ts';
 import {
   ANYTHING,
   checkArgument,
@@ -9,7 +9,7 @@ import {
   type Taken,
   type TakenBy,
   TEXT,
-} from '../../options.ts';
+} from '../../core/options.ts';
 
 /** How a client signs in, if the server requires it. */
 export interface AuthOptions {
@@ -50,7 +50,7 @@ export interface AuthOptions {
 
 /** Checks an existing registration. */
 export const OWN_CLIENT: Taken = [
-  'an object with id, issuer and, where there is one, secret',
+  'an object with id, issuer and, if there is one, secret',
   (value) =>
     isObject(value) &&
     [value['id'], value['issuer'], value['secret'] ?? ''].every((one) => typeof one === 'string'),

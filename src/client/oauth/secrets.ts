@@ -1,11 +1,14 @@
-import { ValiseError } from '../../errors.ts';
-import type { Keyring } from '../../seal/index.ts';
+import { closeSync, readFileSync } from 'node:fs';
+import { ValiseError } from '../../core/errors.ts';
+import { generateKey, type Keyring, parseKeys } from '../../seal/index.ts';
+import { secrecyOf } from '../../store/driver.ts';
+import { fileLock } from '../../store/file/lock.ts';
 import { namespaced } from '../../store/namespace.ts';
 import { keysOf } from '../../store/page.ts';
+import { fullPath, privateFile, quoted, replaceFile, statOf } from '../../store/private-file.ts';
 import { sealedPart } from '../../store/sealed.ts';
-import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
-import { type KeyPlace, keychainKey, keyFile } from './secret-key.ts';
+import { openKeychainItem } from './keychain.ts';
 
 /** Where secrets are stored. */
 export interface SecretsOptions {
@@ -21,7 +24,7 @@ export interface SecretsOptions {
 }
 
 /**
- * Where a sign-in is stored: in the client's store as it is, in a store given as `secrets`, or in the client's store sealed
+ * Where a sign-in is stored: in the client's store as it is, in the store that is the option `secrets`, or in the client's store sealed
  * with a key from a file or from the system's keychain.
  */
 export type KeptIn = 'store' | 'secrets' | 'key-file' | 'keychain';
@@ -76,7 +79,7 @@ export class Secrets {
    * Returns the store with the secrets that {@link place} has stored. Returns undefined if there can be none. Never creates
    * a key.
    */
-  async kept(): Promise<Store | undefined> {
+  async existing(): Promise<Store | undefined> {
     const direct = this.#direct();
     if (direct || this.#place) return direct ?? this.#place;
     const { keys } = await this.#store.list(PREFIX, { limit: 1 });
@@ -104,7 +107,7 @@ export class Secrets {
     return kids.size === 0 ? { stores, kinds } : { stores, kinds, problem: problem ?? strangeKeyError() };
   }
 
-  /** Returns the place that needs no key of ours. */
+  /** Returns the place that does not need our key. */
   #direct(): Store | undefined {
     const { secrets, insecurePlaintext } = this.#options;
     if (typeof secrets === 'object') return secrets;
@@ -169,7 +172,7 @@ async function readOr(at: KeyPlace, tell: (why: ValiseError) => void): Promise<K
 
 function strangeKeyError(): ValiseError {
   return new ValiseError('no-keys', 'The store has sign-ins whose key is not on this machine.', {
-    next: 'Use them where their key is, or sign in again.',
+    next: 'Use them on the machine that has their key, or sign in again.',
   });
 }
 
@@ -177,13 +180,81 @@ function strangeKeyError(): ValiseError {
  * Returns a store for secrets that is created only when the first secret is stored. Until then, reads find nothing. Most
  * servers require no sign-in.
  */
-export function whenNeeded(secrets: Pick<Secrets, 'kept' | 'place'>): Store {
+export function whenNeeded(secrets: Pick<Secrets, 'existing' | 'place'>): Store {
   return {
-    get: async (key) => (await secrets.kept())?.get(key),
-    list: async (prefix, options) => (await secrets.kept())?.list(prefix, options) ?? { keys: [] },
-    delete: async (key, options) => (await secrets.kept())?.delete(key, options) ?? false,
+    get: async (key) => (await secrets.existing())?.get(key),
+    list: async (prefix, options) => (await secrets.existing())?.list(prefix, options) ?? { keys: [] },
+    delete: async (key, options) => (await secrets.existing())?.delete(key, options) ?? false,
     put: async (key, value, options) => (await secrets.place()).put(key, value, options),
     lease: async (key, ttl) => (await secrets.place()).lease(key, ttl),
     close: async () => {},
   };
+}
+
+/** A place for the key that seals credentials. */
+export interface KeyPlace {
+  /** Returns the existing key, if any. */
+  read(): Promise<Keyring | undefined>;
+  /** Returns the existing key, or creates one. Processes that do so at the same time get the same key. */
+  make(): Promise<Keyring>;
+}
+
+const ABOUT = '# This key opens the sign-ins that Valise keeps in its store. Whoever has both can use them.';
+
+/** Returns a key place in a file that only its owner can read. */
+function keyFile(path: string): KeyPlace {
+  const read = async (): Promise<Keyring | undefined> => {
+    if (!statOf(fullPath(path))) return undefined;
+    const file = privateFile(path);
+    const text = readFileSync(file, 'utf8').replace(/^#.*\n?/gm, '');
+    return keysFrom(
+      text,
+      file,
+      `Restore it from a copy; or remove it, and sign in again: rm ${quoted(file)}`,
+    );
+  };
+  return {
+    read,
+    async make() {
+      const file = privateFile(path);
+      const lock = fileLock(`${file}.lock`);
+      await lock.acquire();
+      try {
+        const text = `${ABOUT}\n${generateKey()}\n`;
+        const found = await read();
+        if (found) return found;
+        const made = replaceFile(file, `${file}.${lock.nonce}`, text, { ready: () => lock.held() });
+        if (made?.fd !== undefined) closeSync(made.fd);
+      } finally {
+        lock.release();
+      }
+      const key = await read();
+      if (key) return key;
+      throw new ValiseError('store-busy', `${file} could not be made: another process was at it.`, {
+        next: 'Try again.',
+      });
+    },
+  };
+}
+
+/** Returns a key place in the system's keychain. */
+function keychainKey(): KeyPlace {
+  const open = () => openKeychainItem('mcp-valise', 'client-key');
+  const parsed = (text: string) =>
+    keysFrom(text, "The key in the system's keychain", 'Remove it, and sign in again.');
+  return {
+    async read() {
+      const text = await (await open()).read();
+      return text === undefined ? undefined : parsed(text);
+    },
+    make: async () => parsed(await (await open()).create(generateKey)),
+  };
+}
+
+function keysFrom(text: string, from: string, next: string): Keyring {
+  try {
+    return parseKeys(text);
+  } catch (cause) {
+    throw new ValiseError('invalid-key', `${from} is not a valid key.`, { next, cause });
+  }
 }

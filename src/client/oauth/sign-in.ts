@@ -2,8 +2,8 @@ import { timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { seconds } from '../../duration.ts';
-import { ValiseError } from '../../errors.ts';
+import { seconds } from '../../core/duration.ts';
+import { ValiseError } from '../../core/errors.ts';
 import { MARK } from '../../store/kit/collection.ts';
 import { withLease } from '../../store/kit/lease.ts';
 import type { CredentialCache } from './credentials.ts';
@@ -114,7 +114,7 @@ export function leftError(): ValiseError {
 }
 
 const REFUSED = 'sign-in-refused';
-const AFTER_REFUSAL = 'Try again, or ask whoever runs the server for access.';
+const AFTER_REFUSAL = 'Try again, or ask the operator of the server for access.';
 
 function refusedError(error: string): ValiseError {
   const reason = /^[\w.-]{1,64}$/.test(error) ? error : 'an unknown reason';
@@ -130,25 +130,23 @@ export function isRefusal(error: unknown): boolean {
 
 /** Returns the error for a process that waited for another one's sign-in, which was refused. */
 function refusedElsewhereError(): ValiseError {
-  return new ValiseError(REFUSED, 'The sign-in that another process had begun was refused.', {
+  return new ValiseError(REFUSED, 'The sign-in that another process started was refused.', {
     next: AFTER_REFUSAL,
   });
 }
 
 /** Returns the error for a response that does not belong to the sign-in. */
 export function strangerError(): ValiseError {
-  return new ValiseError('sign-in-failed', 'What came back does not belong to the sign-in that was begun.', {
+  return new ValiseError('sign-in-failed', 'The response does not belong to the sign-in that was started.', {
     next: 'Try again.',
   });
 }
 
 /** Returns the error for a server that rejected the token of a new sign-in with this status. */
 export function inVainError(status: number): ValiseError {
-  return new ValiseError(
-    'sign-in-failed',
-    `The server does not take the token that the user has just signed in for (${status}).`,
-    { next: 'Ask whoever runs the server; signing in again will not help.' },
-  );
+  return new ValiseError('sign-in-failed', `The server rejected the new access token (${status}).`, {
+    next: 'Ask the operator of the server. Signing in again does not help.',
+  });
 }
 
 /** How long waiting processes can find the user's refusal, in seconds. */

@@ -1,5 +1,5 @@
-import { ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
 import { METHOD_NOT_FOUND, readSessionError, type SessionErrorReading } from '../../wire/index.ts';
 
 /** The codes for an invalid request and for invalid params. */
@@ -34,7 +34,7 @@ export class SessionGoneError extends ValiseError {
   }
 }
 
-/** Thrown when others kept changing the session's state while the call ran. Nothing of the call was kept. */
+/** Thrown when others changed the session's state again and again while the call ran. No change of the call was stored. */
 export class SessionConflictError extends ValiseError {
   /** The data of the call's error. If the call had asked something, `pending` names its round. */
   readonly data: unknown;

@@ -1,13 +1,12 @@
-import { messageOf, ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
-import { redactUrls } from '../../redact-urls.ts';
+import { messageOf, ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { redactUrls } from '../../core/redact-urls.ts';
 import {
   allocatesResources,
   INTRODUCTIONS,
   isListening,
   isProblem,
   isSession,
-  NAMES,
   type Response,
   readNotificationTag,
   readSession,
@@ -16,16 +15,15 @@ import {
   sessionMethod,
   writeSession,
 } from '../../wire/index.ts';
-import { withoutSession } from '../../wire/session.ts';
+import { sessionHeader, withoutSession } from '../../wire/session.ts';
 import type { Call } from '../call.ts';
-import type { ClientMiddleware, Connection } from '../connection.ts';
-import type { ClientPart } from '../part.ts';
-import { targetKey } from '../target.ts';
+import type { ClientMiddleware, ClientPart, Connection } from '../connection.ts';
+import { targetKey } from '../identity/target.ts';
 import { sessionsLacking } from './errors.ts';
-import type { SessionRecord } from './record.ts';
 import { isTooLarge } from './requests.ts';
 import { ServerSessions, type SessionsOptions, timesOf } from './server-sessions.ts';
-import { currentRun, type OpenSession, type Running } from './session.ts';
+import type { SessionRecord } from './session.ts';
+import { type OpenSession, type Running, running } from './session.ts';
 import type { ClientSessions, SessionsAccess } from './types.ts';
 
 /** The maximum number of tools per server that are remembered as allocating expensive resources. */
@@ -109,7 +107,7 @@ export function createSessions(options: SessionsOptions): SessionsFamily {
    * Returns the session a call is made in. Code that runs in a session may also call other servers, which must not receive it.
    */
   const sessionOf = ({ connection, method }: Call): Running | undefined => {
-    const run = currentRun();
+    const run = running.current;
     if (!run || INTRODUCTIONS.has(method) || sessionMethod(method)) return undefined;
     return sessionsAt(connection).includes(run.session.sessions) ? run : undefined;
   };
@@ -154,7 +152,7 @@ export function createSessions(options: SessionsOptions): SessionsFamily {
       options.events.emit('warning', {
         code: 'session-not-kept',
         what: `A session could not be stored: ${messageOf(error)}`,
-        next: 'Check the store; this process goes on, and a later one may find an older state.',
+        next: 'Check the store. This process continues, but a later one may find an older state.',
       });
       return response;
     };
@@ -175,8 +173,8 @@ export function createSessions(options: SessionsOptions): SessionsFamily {
     if (forgotten > 0) {
       options.events.emit('warning', {
         code: 'limit-reached',
-        what: `A server lists too many tools whose sessions hold something expensive: ${forgotten} are not remembered (${redactUrls(targetKey(connection.target))}).`,
-        next: `Up to ${MAX_COSTLY} are, with names of up to ${MAX_TOOL_NAME} characters. End the sessions in which the others are called.`,
+        what: `A server lists too many tools that allocate expensive resources: ${forgotten} are not remembered (${redactUrls(targetKey(connection.target))}).`,
+        next: `At most ${MAX_COSTLY} tools with names of up to ${MAX_TOOL_NAME} characters are. Delete the sessions in which you call the others.`,
       });
     }
     return response;
@@ -190,13 +188,13 @@ export function createSessions(options: SessionsOptions): SessionsFamily {
       });
     }
     return {
-      create: (given) => sessions.create(given),
+      create: (options) => sessions.create(options),
       named: (label, behaviour) => sessions.named(label, behaviour),
       resume: (id, behaviour) => sessions.resume(id, behaviour),
       recover: (id, behaviour) => sessions.resume(id, behaviour, 'recover'),
       delete: (id) => sessions.deleteById(id),
       list: () => sessions.list(),
-      listen: (listener, given) => sessions.streams.open(undefined, listener, given),
+      listen: (listener, options) => sessions.streams.open(undefined, listener, options),
     };
   };
 
@@ -231,7 +229,7 @@ export function createSessions(options: SessionsOptions): SessionsFamily {
       naming(connection, id, answer) {
         const session = find(connection, id);
         if (!session || !('result' in answer)) return answer;
-        const { sessions } = connection.server.spelling('legacy');
+        const { sessions } = connection.server.spelling(connection.codec.era);
         const _meta = { ...answer.result._meta, ...writeSession(sessions, session.sent()) };
         return { ...answer, result: { ...answer.result, _meta } };
       },
@@ -262,14 +260,15 @@ export function createSessions(options: SessionsOptions): SessionsFamily {
     },
 
     async turns(call, next) {
-      const run = sessionOf(call);
-      const { queue } = run?.session ?? {};
-      return run && queue ? queue.run(next, [call.signal, run.over.signal]) : next();
+      const run = running.current && sessionOf(call);
+      const queue = run?.session.queue;
+      return queue ? queue.run(next, [call.signal, run.over.signal]) : next();
     },
 
     async middleware(call, next) {
-      mirror(call, readSession(call.request.params?._meta));
-      const run = sessionOf(call);
+      const named = readSession(call.request.params?._meta);
+      if (named) mirror(call, named);
+      const run = running.current && sessionOf(call);
       if (!run) return call.method === 'tools/list' ? learnCosts(call, await next()) : next();
       const { session } = run;
       for (let isRetry = false; ; isRetry = true) {
@@ -289,7 +288,7 @@ export function createSessions(options: SessionsOptions): SessionsFamily {
       announce: () => ({ sessions: true }),
 
       opening(connection) {
-        const { transport } = connection.link;
+        const { transport } = connection;
         const close = transport.close.bind(transport);
         transport.close = async () => {
           await byConnection.get(connection)?.release(connection);
@@ -316,6 +315,6 @@ export function createSessions(options: SessionsOptions): SessionsFamily {
 function mirror(call: Call, session: SessionReading): void {
   const { spelling, connection } = call;
   if (!isSession(session) || connection.target.kind !== 'http') return;
-  const column = connection.link.transport.sessionId === undefined ? spelling.sessions : 'modern';
-  call.addHints({ headers: { [NAMES[column].header.session]: session.sessionId } });
+  const isTaken = connection.transport.sessionId !== undefined;
+  call.addHints({ headers: { [sessionHeader(spelling.sessions, isTaken)]: session.sessionId } });
 }

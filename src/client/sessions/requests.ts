@@ -1,9 +1,9 @@
-import { ValiseError } from '../../errors.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { FIRST_MODERN_VERSION } from '../../wire/codec.ts';
 import { EXTENSION_VERSIONS } from '../../wire/extension-version.ts';
 import {
   CORE,
   createParams,
-  type Era,
   isProblem,
   isSession,
   listParams,
@@ -17,10 +17,11 @@ import {
   type SessionVerb,
   targetParams,
 } from '../../wire/index.ts';
+import type { Spelling } from '../../wire/spelling.ts';
 import type { Connection } from '../connection.ts';
 import type { OwnRequestOptions } from '../own-requests.ts';
 import { isUnknownMethod } from './errors.ts';
-import type { SessionRecord } from './record.ts';
+import type { SessionRecord } from './session.ts';
 
 /** The method with which a v2 client reports the protocol version it uses with its server. */
 interface Negotiating {
@@ -51,8 +52,8 @@ export class SessionRequests {
   }
 
   /** The spelling of the session methods and keys at this server. */
-  get spelling(): Era {
-    return this.connection.server.spelling(this.connection.era).sessions;
+  get spelling(): Spelling['sessions'] {
+    return this.connection.server.spelling(this.connection.codec.era).sessions;
   }
 
   async create(label: string | undefined): Promise<SessionMeta> {
@@ -105,9 +106,11 @@ export class SessionRequests {
   }
 
   #reportTooMany(): void {
-    const what = `The server lists more than ${MAX_LISTED} sessions; the rest is left out.`;
-    const error = new ValiseError('limit-reached', what, { next: 'Delete some, or tell its author.' });
-    this.connection.link.transport.onerror?.(error);
+    const what = `The server lists more than ${MAX_LISTED} sessions. The rest are left out.`;
+    const error = new ValiseError('limit-reached', what, {
+      next: 'Delete some, or report it to the author of the server.',
+    });
+    this.connection.transport.onerror?.(error);
   }
 
   #sessionIn(verb: SessionVerb, result: Result): SessionMeta {
@@ -121,7 +124,7 @@ export class SessionRequests {
   #request(verb: SessionVerb, params: Params = {}, options?: OwnRequestOptions): Promise<Result> {
     const { unsupported } = this.connection.server.families;
     if (unsupported?.sessions !== undefined) return Promise.reject(otherVersion(unsupported.sessions));
-    const _meta = this.connection.era === 'modern' ? { ...this.#envelope(), ...params._meta } : params._meta;
+    const _meta = this.connection.codec.isStateless ? { ...this.#envelope(), ...params._meta } : params._meta;
     return this.connection.request(
       NAMES[this.spelling].method[verb],
       { ...params, ...(_meta && { _meta }) },
@@ -130,12 +133,12 @@ export class SessionRequests {
   }
 
   /**
-   * Returns the envelope of a modern request. This request may be the first that the connection sees, so nothing else may
+   * Returns the envelope of a request without a transport session. This request may be the first that the connection sees, so nothing else may
    * show its era.
    */
   #envelope(): Meta {
     return {
-      [CORE.protocolVersion]: this.#client.getNegotiatedProtocolVersion?.() ?? '2026-07-28',
+      [CORE.protocolVersion]: this.#client.getNegotiatedProtocolVersion?.() ?? FIRST_MODERN_VERSION,
       [CORE.clientCapabilities]: {},
     };
   }
@@ -149,7 +152,7 @@ function unlessUnknown(error: unknown): undefined {
 /** Rethrows a server error, with an explanation if the server has no sessions. */
 export function explain(error: unknown): never {
   if (!isUnknownMethod(error)) throw error;
-  throw new ValiseError('no-sessions', 'The server does not know what it was asked about sessions.', {
+  throw new ValiseError('no-sessions', 'The server does not support the session methods.', {
     next: 'Call it without a session, or ask its author for data-layer sessions.',
     cause: error,
   });
@@ -164,7 +167,11 @@ function otherVersion(theirs: string): ValiseError {
 }
 
 function badResult(verb: string): ValiseError {
-  return new ValiseError('request-failed', `What the server answered to sessions/${verb} is no session.`, {
-    next: 'Tell its author; the session is not used.',
-  });
+  return new ValiseError(
+    'request-failed',
+    `The response of the server to sessions/${verb} is not a session.`,
+    {
+      next: 'Report it to the author of the server. The session is not used.',
+    },
+  );
 }

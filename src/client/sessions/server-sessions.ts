@@ -1,15 +1,15 @@
-import { checkArgument, checkOptions, FLAG, type Taken, type TakenBy } from '../../options.ts';
-import { redactUrls } from '../../redact-urls.ts';
+import { checkArgument, checkOptions, FLAG, type Taken, type TakenBy } from '../../core/options.ts';
+import { redactUrls } from '../../core/redact-urls.ts';
 import { MAX_LABEL, type SessionMeta } from '../../wire/index.ts';
-import type { Account } from '../account.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
+import type { Account } from '../identity/account.ts';
+import { targetKey } from '../identity/target.ts';
 import type { JarPart } from '../jar/middleware.ts';
-import { targetKey } from '../target.ts';
 import { isUnknownMethod, SessionGoneError, sessionErrorIn } from './errors.ts';
-import { Streams } from './listening.ts';
-import type { SessionRecord, SessionRecords } from './record.ts';
+import { Streams } from './notifications.ts';
 import { explain, SessionRequests } from './requests.ts';
+import type { SessionRecord, SessionRecords } from './session.ts';
 import { OpenSession, sentOf } from './session.ts';
 import type { CreateOptions, SessionBehaviour, SessionListing } from './types.ts';
 
@@ -232,7 +232,7 @@ export class ServerSessions {
     return saving;
   }
 
-  /** Ends sessions that hold expensive resources before the connection closes, except those in which calls still wait. */
+  /** Ends sessions with expensive resources before the connection closes, except those in which calls still wait. */
   async release(connection: Connection): Promise<void> {
     if (connection !== this.#requests.connection) return;
     const costly = [...this.#open].filter(

@@ -8,13 +8,13 @@ export interface ListenOptions {
   /** Resources whose updates are wanted, for servers without `resources/subscribe`. */
   readonly resources?: readonly string[] | undefined;
   /**
-   * Polls instead of keeping a stream open. The server may delay each response by up to `wait` seconds (20 by default).
-   * Valise polls automatically if a server or a proxy cannot hold a stream.
+   * Polls instead of opening a stream. The server may delay each response by up to `wait` seconds (20 by default).
+   * Valise polls automatically if a server or a proxy closes streams.
    */
   readonly poll?: boolean | { readonly wait?: number } | undefined;
   /** Continues after this position: an earlier {@link Listening.cursor}. */
   readonly after?: string | undefined;
-  /** Called if notifications were lost and cannot be recovered. Check for yourself what has changed. */
+  /** Called if notifications were missed and cannot be recovered. Check what has changed. */
   readonly onMissed?: (() => void) | undefined;
 }
 

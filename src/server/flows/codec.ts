@@ -1,8 +1,8 @@
-import { seconds } from '../../duration.ts';
-import { isObject, type Json, type JsonObject } from '../../json.ts';
+import { seconds } from '../../core/duration.ts';
+import { isObject, type Json, type JsonObject } from '../../core/json.ts';
+import { sha256 } from '../../core/sha256.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
 import { type OpenOptions, SealError, type Sealer, type SealOptions } from '../../seal/index.ts';
-import { sha256 } from '../../sha256.ts';
 import { isUnknownKey } from '../own-keys.ts';
 
 /**
@@ -19,7 +19,7 @@ export interface FlowCodec {
   /** Decodes a state. Throws if anything about it has changed, since the state comes from the client. */
   open(state: FlowContext, options: OpenOptions): Json;
   /** Whether {@link seal} may have created the state. Other states are left to whoever created them. */
-  recognises(state: FlowContext): boolean;
+  recognizes(state: FlowContext): boolean;
 }
 
 /** The state that travels through the client in place of a round's context. */
@@ -34,14 +34,14 @@ export function stateText(state: FlowContext): string {
 export interface StateCodec {
   seal(value: Json, options: SealOptions): FlowContext;
   open(state: unknown, options: OpenOptions): Json;
-  recognises(state: unknown): boolean;
+  recognizes(state: unknown): boolean;
 }
 
 /** Makes an author's codec safe to use on what clients send. */
 export function stateCodec(codec: FlowCodec): StateCodec {
   const isOwn = (state: FlowContext): boolean => {
     try {
-      return codec.recognises(state);
+      return codec.recognizes(state);
     } catch {
       return false;
     }
@@ -54,7 +54,7 @@ export function stateCodec(codec: FlowCodec): StateCodec {
   };
   return {
     seal: (value, options) => codec.seal(value, options),
-    recognises: (state) => read(state) !== undefined,
+    recognizes: (state) => read(state) !== undefined,
     open(state, options) {
       const own = read(state);
       if (own === undefined) throw new SealError('malformed');
@@ -81,7 +81,7 @@ export function sealedCodec(sealer: Sealer): FlowCodec {
     seal: (value, options) => sealer.seal(value, options),
     open: (state, options) => sealer.open(stateText(state), options),
     // Only the start is checked: a state that was altered further on is ours to refuse.
-    recognises: (state) => typeof state === 'string' && state.startsWith('v1.') && state[11] === '.',
+    recognizes: (state) => typeof state === 'string' && state.startsWith('v1.') && state[11] === '.',
   };
 }
 
@@ -124,7 +124,7 @@ export function plainCodec({
       if (read.until < now()) throw new SealError('expired');
       return read.value as Json;
     },
-    recognises: (state) =>
+    recognizes: (state) =>
       typeof state === 'string' ? state.startsWith(PLAIN) : Object.hasOwn(state, 'plain'),
   };
 }

@@ -21,7 +21,7 @@ export interface FlowCounts {
 }
 
 /** Counts what happens to rounds. */
-export class RoundCounters {
+export class FlowCounters {
   readonly #counts: { -readonly [Name in keyof FlowCounts]: number } = {
     asked: 0,
     answered: 0,

@@ -1,4 +1,4 @@
-import { ValiseError, type ValiseErrorOptions } from '../../errors.ts';
+import { ValiseError, type ValiseErrorOptions } from '../../core/errors.ts';
 import type { RpcError } from '../../wire/index.ts';
 
 /** The codes of a {@link FlowError}. */
@@ -53,11 +53,3 @@ export class FlowError extends ValiseError {
     Object.defineProperty(this, 'rpc', { enumerable: false });
   }
 }
-
-/** Ends the handler's call once it has asked. The answer that the SDK derives from it is never sent. */
-class Suspended extends Error {
-  override readonly name = 'Suspended';
-}
-
-/** The only instance. It does not depend on where it is thrown, and a stack trace for each would be costly. */
-export const SUSPENDED: Error = new Suspended('Waiting for the client.');

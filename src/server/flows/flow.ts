@@ -1,131 +1,181 @@
-import { ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { checkArgument, FUNCTION } from '../../core/options.ts';
 import type { Response } from '../../wire/index.ts';
-import { sendAround, wayAround } from '../carriers/fallback.ts';
+import { askByFallback, fallbackFor } from '../carriers/fallback.ts';
+import { answerInAdvance } from '../carriers/input-required.ts';
+import {
+  type CarrierName,
+  carriersOf,
+  isSingle,
+  noCarrier,
+  passesQuestions,
+  pickCarrier,
+  prepareRound,
+} from '../carriers/question-carrier.ts';
 import { currentExchange, type Exchange, type SendRound } from '../exchange.ts';
-import { canAnswer, requireCapability } from './capability.ts';
-import { carry } from './carry.ts';
-import type { RoundContext } from './context.ts';
-import { FlowError, SUSPENDED } from './errors.ts';
-import { FLOW } from './mark.ts';
+import type { Continuation } from './continuation.ts';
+import type { FlowCounts } from './counters.ts';
+import { FlowError } from './errors.ts';
+import { type Flows, REFUSED } from './flows.ts';
+import type { Input } from './input.ts';
 import { createOnce } from './once.ts';
-import { broughtAlong, REFUSED } from './opening.ts';
-import { requireRoom } from './question.ts';
-import { begin, kindOf, type Run, timesOf } from './resume.ts';
-import type { Input, Rounds } from './rounds.ts';
+import { type FlowSettings, readFlowOptions } from './options.ts';
+import { canAnswer, requireCapability, requireRoom } from './question.ts';
 import { type Asked, FlowRun, type RunSetup } from './run.ts';
-import type { FlowSettings } from './settings.ts';
-import type { Flow } from './types.ts';
-import { signalIn } from './waiting.ts';
-import { isSingle, noWay, pick, type Way, waysOf } from './ways.ts';
+import { begin, kindOf, type Run, timesOf } from './start.ts';
+import type { Flow, FlowOptions } from './types.ts';
+
+/** The part of a server's API that is about flows. */
+export interface FlowsApi {
+  /**
+   * Wraps a handler of a tool, prompt or resource, so that it can ask questions and continue on any instance.
+   *
+   * The handler gets its usual arguments, with the flow in place of the SDK's own. On every round it runs again from the top.
+   * Its answered questions and its effects in `once` are remembered.
+   *
+   * @example
+   * ```ts
+   * server.registerTool('delete', config, valise.flow(async ({ path }, flow) => {
+   *   const { sure } = await flow.ask('sure', { message: `Delete ${path}?`, schema: yesOrNo });
+   *   if (sure) await flow.once('delete', () => disk.delete(path));
+   *   return { content: [{ type: 'text', text: sure ? 'Deleted.' : 'Kept.' }] };
+   * }));
+   * ```
+   */
+  flow<Args extends readonly unknown[] = [], Value = unknown, Extra = unknown>(
+    handler: (...args: [...Args, Flow<Extra>]) => Value | Promise<Value>,
+    options?: FlowOptions,
+  ): (...args: [...Args, Extra]) => Promise<Value>;
+  readonly flows: {
+    /** Returns the counts of rounds so far. */
+    counts(): FlowCounts;
+  };
+}
 
 /** A handler of either SDK major. Its last argument is the SDK's own. */
-export type Handler = (...args: readonly unknown[]) => unknown;
+type Handler = (...args: readonly unknown[]) => unknown;
 
-const UNANSWERED = Object.freeze({ resultType: 'input_required', requestState: '' });
+/** Marks the handlers of flows, so that their tools can be told from others. */
+const FLOW: unique symbol = Symbol('valise.flow');
+
+/** Whether a function is the handler of a flow. */
+export function isFlow(handler: unknown): boolean {
+  return typeof handler === 'function' && FLOW in handler;
+}
+
+export function flowsApi(flows: Flows): FlowsApi {
+  return {
+    // Servers that are built for each request register their flows with each request.
+    flow(handler, options = {}) {
+      checkArgument('valise.flow()', handler, FUNCTION);
+      flows.asks = true;
+      const settings = readFlowOptions(options, flows.mode, flows.context.store);
+      const registered = (...args: readonly unknown[]): Promise<unknown> =>
+        runFlow(flows, settings, handler as Handler, args);
+      return Object.defineProperty(registered, FLOW, { value: true }) as never;
+    },
+    flows: { counts: () => flows.counters.read() },
+  };
+}
 
 /** Everything about one call of a flow. */
 interface FlowCall extends Run {
-  readonly rounds: Rounds;
+  readonly flows: Flows;
   readonly exchange: Exchange;
   readonly input: Input | undefined;
-  readonly ways: readonly Way[];
+  readonly carriers: readonly CarrierName[];
 }
 
-/** Turns a flow handler into an SDK handler. The flow takes the place of the SDK's own argument. */
-export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Handler) {
-  const registered = async (...args: readonly unknown[]): Promise<unknown> => {
-    const exchange = currentExchange(rounds.context);
-    if (!exchange) throw notInstalled();
-    try {
-      const found = rounds.inputOf(exchange) ?? (await recalled(rounds, exchange));
-      if (found && 'jsonrpc' in found) {
-        exchange.round = async () => found;
-        return unanswered(exchange);
-      }
-      const input = found;
-      if (!input && exchange.request.params?.['requestState'] !== undefined) throw notOurs(rounds);
-      const call: FlowCall = {
-        ...begin(exchange, input, settings, rounds.limits.recordBytes),
-        rounds,
-        exchange,
-        input,
-        ways: waysOf(exchange, exchange.edgeContext?.suspend !== undefined),
-      };
-      const run = new FlowRun(setupOf(call, args.at(-1)));
-      const outcome = await run.run((flow: Flow) => handler(...args.slice(0, -1), flow));
-      if ('value' in outcome) return outcome.value;
-      // Changes that the handler made to other state so far do not count. It will run again from the top, and only its last
-      // run's answer is sent.
-      exchange.round = await sendable(call, outcome.asked);
-    } catch (error) {
-      if (error instanceof ValiseError) exchange.note(error);
-      throw error;
-    }
-    return unanswered(exchange);
-  };
-  return Object.defineProperty(registered, FLOW, { value: true });
+/** Runs a handler as the SDK calls it, with the flow in place of the SDK's own argument. */
+async function runFlow(
+  flows: Flows,
+  settings: FlowSettings,
+  handler: Handler,
+  args: readonly unknown[],
+): Promise<unknown> {
+  const exchange = currentExchange(flows.context);
+  if (!exchange) throw notInstalled();
+  try {
+    const found = flows.inputOf(exchange) ?? (await recalled(flows, exchange));
+    if (found && 'jsonrpc' in found) return yieldRound(exchange, async () => found);
+    if (!found && exchange.request.params?.['requestState'] !== undefined) throw notOurs(flows);
+    const call: FlowCall = {
+      ...begin(exchange, found, settings, flows.limits.recordBytes),
+      flows,
+      exchange,
+      input: found,
+      carriers: carriersOf(exchange),
+    };
+    const run = new FlowRun(setupOf(call, args.at(-1)));
+    const outcome = await run.run((flow: Flow) => handler(...args.slice(0, -1), flow));
+    if ('value' in outcome) return outcome.value;
+    // Changes that the handler made to other state so far do not count. It will run again from the top, and only its last
+    // run's answer is sent.
+    return yieldRound(exchange, await roundOf(call, outcome.asked));
+  } catch (error) {
+    if (error instanceof ValiseError) exchange.note(error);
+    throw error;
+  }
 }
+
+/** What the SDK gets in place of the handler's result. It is never sent, so a stack trace for each would be wasted. */
+const YIELDED = Object.freeze({ resultType: 'input_required', requestState: '' });
+const YIELDED_ERROR = new Error('Waiting for the client.');
 
 /**
- * Ends a handler whose call is answered in another way: the SDK produces an answer that is never sent.
+ * Ends a handler that has asked. Its questions replace the response of the SDK.
  *
- * If the SDK serves 2026-07-28, returning a result is cheaper than throwing.
+ * An SDK that serves 2026-07-28 passes a result that asks through. Any other would process it further.
  */
-function unanswered(exchange: Exchange): unknown {
-  if (isServedModern(exchange)) return UNANSWERED;
-  throw SUSPENDED;
+function yieldRound(exchange: Exchange, round: SendRound): unknown {
+  exchange.round = round;
+  if (passesQuestions(exchange)) return YIELDED;
+  throw YIELDED_ERROR;
 }
 
-/** Returns what a call of a client that cannot be asked continues from. Other clients bring it along. */
-function recalled(rounds: Rounds, exchange: Exchange): Promise<Input | Response | undefined> | undefined {
-  return wayAround(exchange, ANY_FORM, rounds.around) && rounds.recall(exchange);
+/** Returns what a call of a client that cannot be asked continues from. Other clients send it along. */
+function recalled(flows: Flows, exchange: Exchange): Promise<Input | Response | undefined> | undefined {
+  return fallbackFor(exchange, ANY_FORM, flows.fallback) && flows.recall(exchange);
 }
 
 const ANY_FORM = { key: '', method: 'elicitation/create', params: {} } as const;
 
-function setupOf(
-  { rounds, settings, exchange, input, journal, ways, id, attempt }: FlowCall,
-  extra: unknown,
-): RunSetup {
+function setupOf(call: FlowCall, extra: unknown): RunSetup {
+  const { flows, settings, exchange, input, journal, carriers, id, attempt } = call;
   const now = Math.floor(Date.now() / 1000);
-  const signal = signalIn(extra);
   return {
     id,
     journal,
     extra,
-    signal,
-    suspends: ways.length > 0 && ways[0] !== 'memory',
+    signal: signalIn(extra),
+    suspends: carriers.length > 0 && carriers[0] !== 'connection',
     canAsk: () =>
-      wayAround(exchange, ANY_FORM, rounds.around) !== undefined ||
-      (ways.length > 0 && canAnswer(exchange.peer, ANY_FORM)),
+      fallbackFor(exchange, ANY_FORM, flows.fallback) !== undefined ||
+      (carriers.length > 0 && canAnswer(exchange.peer, ANY_FORM)),
     admit(question) {
-      if (wayAround(exchange, question, rounds.around)) {
-        requireRoom(journal.answers, question.key);
-        return;
-      }
-      if (ways.length === 0) throw noWay(exchange, question.key);
+      const isFallback = fallbackFor(exchange, question, flows.fallback) !== undefined;
+      if (!isFallback && carriers.length === 0) throw noCarrier(exchange, question.key);
       requireRoom(journal.answers, question.key);
-      requireCapability(exchange.peer, question, exchange.era === 'modern');
+      if (!isFallback) requireCapability(exchange.peer, question, exchange.codec.asksByResult);
     },
-    wait(kind, question) {
-      if (wayAround(exchange, question, rounds.around)) return undefined;
-      const answer = input ? undefined : broughtAlong(exchange, question);
+    answer(kind, question) {
+      if (fallbackFor(exchange, question, flows.fallback)) return undefined;
+      const answer = input ? undefined : answerInAdvance(exchange, question);
       if (answer) return Promise.resolve(answer);
-      const here = ways[0] === 'memory' || (settings.wait.includes(kind) && ways.includes('memory'));
-      if (!here) return undefined;
-      return rounds.waiting.ask(exchange, question, {
-        // If the question has changed since the handler started over, it is another request and needs another id.
-        id: `valise:${attempt === 1 ? id : `${id}.${attempt}`}:${question.key}`,
-        ttl: question.ttl ?? settings.ttl,
-      });
+      const isWaited =
+        carriers[0] === 'connection' || (settings.wait.includes(kind) && carriers.includes('connection'));
+      if (!isWaited) return undefined;
+      // If the question has changed since the handler started over, it is another request and needs another id.
+      const wireId = `valise:${attempt === 1 ? id : `${id}.${attempt}`}:${question.key}`;
+      return flows.connection.ask(exchange, question, wireId, question.ttl ?? settings.ttl);
     },
     once: createOnce({
       flow: id,
-      records: input && rounds.records.isShared ? rounds.records : undefined,
+      records: input && flows.records.isShared ? flows.records : undefined,
       caller: exchange.caller,
-      exclusive: input?.turn.exclusive === true,
-      ttl: Math.max(0, (input?.context.e ?? now) - now) + 240,
+      exclusive: input?.lease.exclusive === true,
+      ttl: Math.max(0, (input?.continuation.e ?? now) - now) + 240,
     }),
     async progress(progress, total, message) {
       const token = exchange.request.params?._meta?.['progressToken'];
@@ -142,50 +192,49 @@ function setupOf(
   };
 }
 
-/** Prepares the round that is sent in place of the call's answer. */
-function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
-  const { rounds, settings, exchange, journal, ways, id, past } = call;
+/** Prepares the round that is sent in place of the call's response. */
+async function roundOf(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
+  const { flows, settings, exchange, journal, carriers, id, past } = call;
+  const needsFallback = ({ question }: Asked) => fallbackFor(exchange, question, flows.fallback);
   const [first] = all;
-  const around = first && wayAround(exchange, first.question, rounds.around);
-  const way = pick(ways, all.length) as Exclude<Way, 'memory'>;
-  const asked =
-    around || isSingle(way)
-      ? all.slice(0, 1)
-      : all.filter(({ question }) => !wayAround(exchange, question, rounds.around));
+  const fallback = first && needsFallback(first);
+  const carrier = pickCarrier(carriers, all.length) as Exclude<CarrierName, 'connection'>;
+  const asked = fallback || isSingle(carrier) ? all.slice(0, 1) : all.filter((each) => !needsFallback(each));
   const questions = asked.map(({ question }) => question);
   const times = timesOf(settings, questions, call);
-  const context: RoundContext = {
+  const version = past ? past.v : exchange.peer.families.versions?.rounds;
+  const continuation: Continuation = {
     f: id,
     n: (past?.n ?? 0) + 1,
     t: times.since,
     e: times.end,
     ...(settings.version !== undefined && { h: settings.version }),
+    ...(version !== undefined && { v: version }),
     j: journal.lines(),
     q: asked.map(({ question, print }) => [question.key, kindOf(question), print]),
     ...(exchange.observed?.traceparent !== undefined && { x: exchange.observed.traceparent }),
   };
-  if (exchange.observed) exchange.observed.asked = { flow: id, round: context.n, carrier: around ?? way };
-  if (around) return sendAround(around, exchange, first.question, context, times.ttl, rounds.around);
   const { mode, budget, renew } = settings;
-  return carry(
-    way,
-    ways,
-    {
-      exchange,
-      questions,
-      context,
-      keep: { mode, budget, ttl: times.ttl },
-      renewBy: renew === undefined ? undefined : times.end * 1000,
-    },
-    { keeper: rounds.keeper, codec: rounds.codec, suspend: exchange.edgeContext?.suspend },
-  );
+  const name = exchange.request.params?.['name'];
+  const round = {
+    exchange,
+    questions,
+    continuation,
+    keep: { mode, budget, ttl: times.ttl, tool: typeof name === 'string' ? name : undefined },
+    renewBy: renew === undefined ? undefined : times.end * 1000,
+  };
+  if (exchange.observed)
+    exchange.observed.asked = { flow: id, round: continuation.n, carrier: fallback ?? carrier };
+  return fallback
+    ? askByFallback(fallback, exchange, first.question, continuation, times.ttl, flows.fallback)
+    : prepareRound(carrier, carriers, round, flows.store);
 }
 
-/** Whether the SDK itself has classified the request as modern. An SDK that has not would process the result further. */
-function isServedModern({ era, extra }: Exchange): boolean {
-  if (era !== 'modern' || !isObject(extra)) return false;
-  const { classification } = extra;
-  return isObject(classification) && classification['era'] === 'modern';
+/** Returns the signal that ends a call: `extra.signal` in v1, `ctx.mcpReq.signal` in v2. */
+export function signalIn(extra: unknown): AbortSignal | undefined {
+  if (!isObject(extra)) return undefined;
+  const signal = extra['signal'] ?? (isObject(extra['mcpReq']) ? extra['mcpReq']['signal'] : undefined);
+  return signal instanceof AbortSignal ? signal : undefined;
 }
 
 function notInstalled(): FlowError {
@@ -194,8 +243,8 @@ function notInstalled(): FlowError {
   });
 }
 
-/** Returns the error for a context that the codec does not recognize: it was altered, or belongs to another server. */
-function notOurs(rounds: Rounds): FlowError {
-  rounds.refused('the context of a round', undefined);
+/** Returns the error for a state that the codec does not recognize: it was altered, or belongs to another server. */
+function notOurs(flows: Flows): FlowError {
+  flows.refused('the context of a round', undefined);
   return new FlowError('ask-failed', REFUSED.message, { rpc: REFUSED });
 }

@@ -1,4 +1,4 @@
-import type { Json } from '../../json.ts';
+import type { Json } from '../../core/json.ts';
 import { dict } from '../../wire/index.ts';
 import { FlowError } from './errors.ts';
 
@@ -125,7 +125,7 @@ export type JournalLines = readonly Line[];
 function tooLarge(key: string): FlowError {
   return new FlowError('too-large', `With the answer to "${key}", the answers of this call are too large.`, {
     key,
-    next: 'Answer with less, or raise rounds.limits.recordBytes on the server.',
+    next: 'Answer with less, or raise flows.limits.recordBytes on the server.',
   });
 }
 

@@ -1,6 +1,6 @@
-import type { ValiseError } from '../../errors.ts';
-import { isObject, type Json } from '../../json.ts';
-import { sha256 } from '../../sha256.ts';
+import type { ValiseError } from '../../core/errors.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import { sha256 } from '../../core/sha256.ts';
 import { holdLease } from '../../store/kit/lease.ts';
 import { notDone } from '../fault.ts';
 import { jsonText } from '../json-text.ts';

@@ -1,9 +1,9 @@
-import { seconds } from '../../duration.ts';
-import { isObject, type Json, type JsonObject } from '../../json.ts';
-import { type Answer, isShallow, type Params, type Result } from '../../wire/index.ts';
+import { seconds } from '../../core/duration.ts';
+import { isObject, type JsonObject } from '../../core/json.ts';
+import type { Params, RpcError } from '../../wire/index.ts';
+import type { Peer } from '../peer.ts';
 import { FlowError } from './errors.ts';
-import { formOf } from './form.ts';
-import type { Ending } from './journal.ts';
+import { formOf, formSchema } from './form.ts';
 import type { FormQuestion, PageQuestion } from './types.ts';
 
 /** A request for the client to answer. */
@@ -43,79 +43,6 @@ function markOf(question: FormQuestion | PageQuestion): Question['mark'] {
   return question.consent ? 'consent' : undefined;
 }
 
-/**
- * Checks a form's schema. Clients refuse a form that they cannot show without naming the cause, so the author learns it here.
- */
-function formSchema(key: string, schema: unknown): JsonObject {
-  if (
-    !isObject(schema) ||
-    schema.type !== 'object' ||
-    !isObject(schema.properties) ||
-    !(schema.required === undefined || isTexts(schema.required))
-  ) {
-    throw new FlowError(
-      'invalid-schema',
-      `The schema of the question "${key}" is not the schema of a form.`,
-      {
-        key,
-        next: "Give { type: 'object', properties: { … } } with plain fields, or an object schema of zod, valibot or arktype with such fields; of another library, the JSON Schema that it makes.",
-      },
-    );
-  }
-  for (const [name, field] of Object.entries(schema.properties)) {
-    if (isField(field) && !UNSAFE.has(name)) continue;
-    throw new FlowError(
-      'invalid-schema',
-      `The schema of the question "${key}" is not the schema of a form: nobody can fill in "${name}".`,
-      {
-        key,
-        next: `Let it be a string (in no format but ${[...FORMATS].join(', ')}), a number, an integer, a boolean, or an array with items: { type: 'string', enum: [ … ] }.`,
-      },
-    );
-  }
-  return schema as JsonObject;
-}
-
-const FORMATS: ReadonlySet<unknown> = new Set(['email', 'uri', 'date', 'date-time']);
-
-/** Whether both SDKs accept the field. They drop or ignore keywords that they do not know. */
-function isField(field: unknown): boolean {
-  if (!isObject(field)) return false;
-  switch (field.type) {
-    case 'string':
-      return (
-        field.format === undefined ||
-        FORMATS.has(field.format) ||
-        isTexts(field.enum) ||
-        isTitled(field.oneOf)
-      );
-    case 'number':
-    case 'integer':
-    case 'boolean':
-      return true;
-    case 'array':
-      return (
-        isObject(field.items) &&
-        ((field.items.type === 'string' && isTexts(field.items.enum)) || isTitled(field.items.anyOf))
-      );
-    default:
-      return false;
-  }
-}
-
-function isTitled(options: unknown): boolean {
-  return (
-    Array.isArray(options) &&
-    options.every(
-      (option) => isObject(option) && typeof option.const === 'string' && typeof option.title === 'string',
-    )
-  );
-}
-
-function isTexts(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every((text) => typeof text === 'string');
-}
-
 /** The maximum number of answers in a call. A call that asks forever must not exhaust whoever answers. */
 const MOST = 100;
 
@@ -146,56 +73,64 @@ export function fingerprint({ params }: Question): string {
   return (4294967296 * (0x1fffff & low) + (high >>> 0)).toString(36);
 }
 
-/** Names that reach an object's prototype if somebody copies an answer carelessly. No question asks for them. */
-const UNSAFE: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
+/** The 2026-07-28 error code for a client that lacks a required capability. */
+const MISSING_CAPABILITY = -32021;
 
-/**
- * Removes own properties with {@link UNSAFE} names from an answer, at any depth. An answer that is too deep is refused when
- * read.
- */
-export function safeAnswer(answer: Answer): Answer {
-  if ('error' in answer || !isShallow(answer.result)) return answer;
-  return { result: safe(answer.result) as Result };
+/** Whether the client has declared the capability that the question needs. */
+export function canAnswer({ capabilities }: Peer, question: Question): boolean {
+  const needed = neededFor(question);
+  return !needed || has(capabilities, needed);
 }
 
-function safe(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(safe);
-  if (!isObject(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).flatMap(([name, each]) => (UNSAFE.has(name) ? [] : [[name, safe(each)]])),
+/** Throws if the client has not declared the capability that the question needs. Such a client is never sent the question. */
+export function requireCapability(peer: Peer, question: Question, byError: boolean): void {
+  const needed = neededFor(question);
+  if (!needed || has(peer.capabilities, needed)) return;
+  const [[family, details]] = Object.entries(needed) as [[string, JsonObject]];
+  const named = [family, ...Object.keys(details)].join('.');
+  const rpc: RpcError = {
+    code: MISSING_CAPABILITY,
+    message: `Missing required client capability: ${named}`,
+    data: { requiredCapabilities: needed },
+  };
+  throw new FlowError(
+    'client-cannot',
+    peer.capabilities
+      ? `The client cannot be asked "${question.key}": it has not declared the capability ${named}.`
+      : `The client cannot be asked "${question.key}": nothing is known about what it can do.`,
+    {
+      key: question.key,
+      next: peer.capabilities
+        ? 'Catch this error and continue without the answer, or use a client that has it.'
+        : 'Serve HTTP through valise.http(), so that every instance knows the client.',
+      ...(byError && { rpc }),
+    },
   );
 }
 
-/** Returns how a question ended, or undefined if the client's answer cannot be read. The question is then asked again. */
-export function endingOf(method: string, answer: Answer): Ending | undefined {
-  if ('error' in answer) {
-    const { code, message } = answer.error;
-    return { failed: { code, message: String(message).slice(0, 500) } };
-  }
-  const { _meta, resultType, ...result } = answer.result as Record<string, Json> & {
-    readonly _meta?: unknown;
-  };
-  if (!isShallow(result)) return undefined;
+function neededFor({ method, params }: Question): JsonObject | undefined {
   switch (method) {
     case 'elicitation/create':
-      return reaction(result);
+      return { elicitation: params?.['mode'] === 'url' ? { url: {} } : { form: {} } };
     case 'sampling/createMessage':
-      return typeof result.role === 'string' && typeof result.content === 'object'
-        ? { value: result }
-        : undefined;
+      return {
+        sampling:
+          params?.['tools'] === undefined && params?.['toolChoice'] === undefined ? {} : { tools: {} },
+      };
     case 'roots/list':
-      return Array.isArray(result.roots) &&
-        result.roots.every((root) => isObject(root) && typeof root.uri === 'string')
-        ? { value: result.roots }
-        : undefined;
+      return { roots: {} };
     default:
-      return { value: result };
+      return undefined;
   }
 }
 
-function reaction({ action, content }: { readonly [name: string]: Json | undefined }): Ending | undefined {
-  if (action === 'decline' || action === 'cancel') return { value: { action } };
-  if (action !== 'accept') return undefined;
-  if (content === undefined || content === null) return { value: { action } };
-  return isObject(content) ? { value: { action, content: content as JsonObject } } : undefined;
+function has(declared: Peer['capabilities'], needed: JsonObject): boolean {
+  return Object.entries(needed).every(([family, details]) => {
+    const own = declared?.[family];
+    if (!isObject(own)) return false;
+    // An elicitation capability that names no mode predates modes and means forms.
+    if (family === 'elicitation' && Object.keys(own).length === 0)
+      return isObject(details) && 'form' in details;
+    return Object.keys(details as JsonObject).every((detail) => own[detail] !== undefined);
+  });
 }

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../../json.ts';
+import type { Json, JsonObject } from '../../core/json.ts';
 import { SealError, type Sealer } from '../../seal/index.ts';
 import { type Members, pack, recordsOf, type Schema, unpack } from '../../store/kit/collection.ts';
 import { type Updatable, update } from '../../store/kit/update.ts';
@@ -8,7 +8,7 @@ import type { ServerContext } from '../context.ts';
 import type { ServerEvents } from '../events.ts';
 import { type Caller, type Exceeded, Quota } from '../quota.ts';
 import { FlowError } from './errors.ts';
-import type { RecordLimits } from './limits.ts';
+import type { RecordLimits } from './options.ts';
 
 /** A record that was found. */
 export interface Found {
@@ -45,7 +45,7 @@ export interface RecordKind {
 
 const FLOWS: RecordKind = {
   purpose: 'flow-record',
-  family: 'rounds',
+  family: 'flows',
   what: 'a record of a round',
   refusal: (reason, size, most) => (reason === 'record-bytes' ? tooLarge(size, most) : full()),
 };
@@ -55,12 +55,16 @@ const FLOWS: RecordKind = {
  * The version of a record is in the sealed value, so that an older release can read it.
  */
 const FORM = 1;
+/** Returns the purpose and binding of the seal of a flow's record. */
+export function flowSeal(key: string): { readonly purpose: string; readonly bind: Json } {
+  return { purpose: FLOWS.purpose, bind: [key, FORM] };
+}
 /** How much longer than its entry a record's seal is valid, in seconds, so that it outlasts the entry even if clocks differ. */
 const SLACK = 300;
 
 /**
  * The records that flows keep between rounds: contexts, outcomes, marks of answered rounds and of effects. The ledger of
- * calls that may be repeated keeps its records in the same way.
+ * calls that may be repeated keeps its records here too.
  *
  * In the store, each record is sealed together with its key and the schema version. Whoever can write to the store can delete a
  * record or restore an older version of it, but can neither change it nor move it to another key. Without a store, records are

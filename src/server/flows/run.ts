@@ -1,12 +1,22 @@
-import { seconds } from '../../duration.ts';
-import type { Json } from '../../json.ts';
-import type { Answer } from '../../wire/index.ts';
-import { checkOnce, checkQuestion, checkSample, checkUntil } from './checks.ts';
+import { seconds } from '../../core/duration.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import {
+  ANYTHING,
+  checkArgument,
+  checkOptions,
+  FLAG,
+  FUNCTION,
+  type Taken,
+  type TakenBy,
+  TEXT,
+} from '../../core/options.ts';
+import { type Answer, INVALID_PARAMS } from '../../wire/index.ts';
+import { endingOf, reactionOf, valueIn } from './answer.ts';
 import { FlowError } from './errors.ts';
 import type { Ending, Journal, StepKind } from './journal.ts';
 import type { Once } from './once.ts';
-import { elicitation, endingOf, fingerprint, type Question } from './question.ts';
-import { gained, reactionOf } from './settle.ts';
+import { elicitation, fingerprint, type Question } from './question.ts';
 import type {
   Effect,
   Flow,
@@ -30,7 +40,7 @@ export interface RunSetup {
   /** Throws if the client cannot be asked this question. */
   admit(question: Question): void;
   /** Returns the answer if it came with the call or is waited for in memory, or undefined if the question must be carried. */
-  wait(kind: QuestionKind, question: Question): Promise<Answer> | undefined;
+  answer(kind: QuestionKind, question: Question): Promise<Answer> | undefined;
   /** Whether the call returns to the client as "still waiting". Otherwise the handler waits as long as it takes. */
   readonly suspends: boolean;
   /** Aborted when the caller no longer wants the answer. */
@@ -50,6 +60,7 @@ export type Outcome<Value> = { readonly value: Value } | { readonly asked: reado
 
 /** How long a handler may take, in milliseconds, to reach all the steps that it took in earlier rounds. */
 const CATCH_UP = 2000;
+const UNREADABLE: Ending = { failed: { code: INVALID_PARAMS, message: 'the answer could not be read' } };
 const KINDS = { ask: 'a', sample: 's', roots: 'r' } as const satisfies Record<QuestionKind, StepKind>;
 
 /** One run of a handler, from the top to its end or to the first questions that have no answer yet. */
@@ -72,15 +83,15 @@ export class FlowRun implements Flow {
     this.extra = setup.extra;
   }
 
-  /** Runs the handler. What the handler does after it has been suspended does not affect the outcome. */
+  /** Runs the handler. Work that the handler does after it was suspended does not affect the outcome. */
   run<Value>(handler: (flow: Flow) => Value | Promise<Value>): Promise<Outcome<Value>> {
     return new Promise((resolve, reject) => {
-      const end = (settle: () => void): void => {
+      const end = (complete: () => void): void => {
         if (this.#over) return;
         this.#over = true;
         // The handler may swallow the error that reports its mistake. The mistake still counts.
         if (this.#mistake) reject(this.#mistake);
-        else settle();
+        else complete();
       };
       this.#suspend = () => end(() => resolve({ asked: this.#asked }));
       const finished = (value: Value): void => end(() => resolve({ value }));
@@ -125,12 +136,12 @@ export class FlowRun implements Flow {
     this.#requireKey(key);
     checkSample(key, params);
     const asked: Question = { key, method: 'sampling/createMessage', params };
-    return gained(key, await this.#question('sample', asked)) as unknown as Sample;
+    return valueIn(key, await this.#question('sample', asked)) as unknown as Sample;
   }
 
   async roots(key = 'roots'): Promise<readonly Root[]> {
     this.#requireKey(key);
-    return gained(
+    return valueIn(
       key,
       await this.#question('roots', { key, method: 'roots/list' }),
     ) as unknown as readonly Root[];
@@ -144,7 +155,7 @@ export class FlowRun implements Flow {
     this.#requireKey(key);
     checkOnce(key, effect, options);
     const known = this.#take(key, 'o', '');
-    if (known) return gained(key, known) as Value;
+    if (known) return valueIn(key, known) as Value;
     this.#effects++;
     try {
       const value = await this.#setup.once(
@@ -169,7 +180,7 @@ export class FlowRun implements Flow {
     checkUntil(key, look, options);
     const { every = 2, hold = 20 } = options ?? {};
     const known = this.#take(key, 'u', '');
-    if (known) return gained(key, known) as Value;
+    if (known) return valueIn(key, known) as Value;
     const pause = seconds(every) * 1000;
     const end = performance.now() + seconds(hold) * 1000;
     for (;;) {
@@ -201,9 +212,9 @@ export class FlowRun implements Flow {
     const known = this.#take(key, KINDS[kind], print);
     if (known) return known;
     this.#setup.admit(question);
-    const answer = this.#setup.wait(kind, question);
+    const answer = this.#setup.answer(kind, question);
     if (answer) {
-      const ending = endingOf(question.method, await answer) ?? unreadable();
+      const ending = endingOf(question.method, await answer) ?? UNREADABLE;
       this.#setup.journal.add(key, KINDS[kind], print, ending);
       return ending;
     }
@@ -259,7 +270,7 @@ export class FlowRun implements Flow {
         setTimeout(() => this.#rest(patience), 10);
         return;
       }
-      this.#wrong(tookAnotherWay(this.#setup.journal.left));
+      this.#wrong(tookAnotherPath(this.#setup.journal.left));
     }
     this.#suspend();
   }
@@ -270,10 +281,6 @@ function never(): Promise<never> {
   return new Promise(() => {});
 }
 
-function unreadable(): Ending {
-  return { failed: { code: -32602, message: 'the answer could not be read' } };
-}
-
 function sameKey(key: string): FlowError {
   return new FlowError('invalid-flow', `The flow has two steps with the key "${key}".`, {
     key,
@@ -281,7 +288,7 @@ function sameKey(key: string): FlowError {
   });
 }
 
-function tookAnotherWay(left: readonly string[]): FlowError {
+function tookAnotherPath(left: readonly string[]): FlowError {
   const steps = left
     .slice(0, 5)
     .map((key) => `"${key}"`)
@@ -290,7 +297,72 @@ function tookAnotherWay(left: readonly string[]): FlowError {
     'invalid-flow',
     `The handler asks something new, but did not come to ${steps} as in an earlier round.`,
     {
-      next: 'Let the way through the handler depend only on arguments, answers and what flow.once() returned; read what may change inside flow.once().',
+      next: 'Let the path through the handler depend only on arguments, answers and what flow.once() returned; read what may change inside flow.once().',
     },
   );
+}
+
+const QUESTION: TakenBy<FormQuestion & PageQuestion> = {
+  message: TEXT,
+  // The schema is checked when the form is built.
+  schema: ANYTHING,
+  url: TEXT,
+  refusal: ["'throw' or 'value'", (value) => value === 'throw' || value === 'value'],
+  ttl: ANYTHING,
+  consent: FLAG,
+  secret: FLAG,
+};
+
+const ASKED = '{ message, schema }, or { message, url }';
+
+/** Accepts either a form or a page. With both, nobody could tell which one was answered. */
+const ONE: Taken = [
+  ASKED,
+  (value) => isObject(value) && (value['schema'] === undefined || value['url'] === undefined),
+];
+
+/** Checks only what is required, since later revisions may add other params. */
+const SAMPLE: Taken = [
+  'the params of sampling/createMessage, with a list of messages and a number of maxTokens',
+  (value) => isObject(value) && Array.isArray(value['messages']) && typeof value['maxTokens'] === 'number',
+];
+
+const ONCE: TakenBy<OnceOptions> = {
+  cutOff: ["'fail' or 'retry'", (value) => value === 'fail' || value === 'retry'],
+};
+
+const UNTIL: TakenBy<UntilOptions> = { every: ANYTHING, hold: ANYTHING };
+
+/** Throws if the argument of `flow.ask` is not a valid question. */
+function checkQuestion(key: string, question: FormQuestion | PageQuestion): void {
+  const name = step('ask', key);
+  checkArgument(name, question, ONE);
+  checkOptions(name, question as FormQuestion & PageQuestion, QUESTION);
+  if (question.message === undefined)
+    throw new ValiseError('invalid-argument', `The question "${key}" has no message.`, {
+      next: `Give ${ASKED}.`,
+    });
+}
+
+/** Throws if the params of `flow.sample` lack what every client requires. */
+function checkSample(key: string, params: object): void {
+  checkArgument(step('sample', key), params, SAMPLE);
+}
+
+/** Throws if the arguments of `flow.once` are invalid. */
+function checkOnce(key: string, effect: unknown, options: OnceOptions | undefined): void {
+  const name = step('once', key);
+  checkArgument(name, effect, FUNCTION);
+  if (options) checkOptions(name, options, ONCE);
+}
+
+/** Throws if the arguments of `flow.until` are invalid. */
+function checkUntil(key: string, look: unknown, options: UntilOptions | undefined): void {
+  const name = step('until', key);
+  checkArgument(name, look, FUNCTION);
+  if (options) checkOptions(name, options, UNTIL);
+}
+
+function step(name: string, key: string): string {
+  return `flow.${name}(${JSON.stringify(key)})`;
 }

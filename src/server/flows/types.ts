@@ -1,4 +1,4 @@
-import type { Duration } from '../../duration.ts';
+import type { Duration } from '../../core/duration.ts';
 import type { AnswerOf, AskSchema } from './form.ts';
 
 /** A question to the user that is a form to fill in. */

@@ -8,14 +8,19 @@ export function isJson(type: string | null | undefined): boolean {
   return /^\s*application\/json\s*(;|$)/i.test(type ?? '');
 }
 
+/** Reads the headers of a request. */
+export interface HeaderReader {
+  get(name: string): string | null | undefined;
+}
+
 /**
  * Whether a request may be MCP, judged by its headers alone. The body of any other request is never read.
  *
  * Every revision requires this `accept` from clients that POST, and both SDKs refuse requests without it.
  */
-export function mayBeMcp(method: string, header: (name: string) => string | null | undefined): boolean {
-  const sends = method === 'POST' && header('accept')?.includes('text/event-stream');
-  return Boolean(sends || MCP_HEADERS.some((name) => header(name)));
+export function mayBeMcp(method: string, headers: HeaderReader): boolean {
+  if (method === 'POST' && headers.get('accept')?.includes('text/event-stream')) return true;
+  return MCP_HEADERS.some((name) => headers.get(name));
 }
 
 const MCP_HEADERS = ['mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'last-event-id'];
@@ -30,8 +35,8 @@ export function peekNodeText(request: IncomingMessage, max: number): Promise<str
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let length = 0;
-    const settle = (outcome: string | undefined | Error): void => {
-      request.off('readable', onReadable).off('end', onEnd).off('error', settle).off('close', onClose);
+    const finish = (outcome: string | undefined | Error): void => {
+      request.off('readable', onReadable).off('end', onEnd).off('error', finish).off('close', onClose);
       if (outcome instanceof Error) reject(outcome);
       else resolve(outcome);
     };
@@ -43,18 +48,18 @@ export function peekNodeText(request: IncomingMessage, max: number): Promise<str
         length += chunk.length;
       }
       if (length > max) {
-        settle(undefined);
+        finish(undefined);
         discard(request, max);
       }
       if (length > max || !request.complete) return;
       const whole = joined(parts);
       // This happens in the same tick as the last read, before 'end' is emitted.
       if (whole.length > 0) request.unshift(whole);
-      settle(whole.toString('utf8'));
+      finish(whole.toString('utf8'));
     };
-    const onEnd = (): void => settle(joined(parts).toString('utf8'));
-    const onClose = (): void => settle(new Error('The request broke off.'));
-    request.on('readable', onReadable).on('end', onEnd).on('error', settle).on('close', onClose);
+    const onEnd = (): void => finish(joined(parts).toString('utf8'));
+    const onClose = (): void => finish(new Error('The request broke off.'));
+    request.on('readable', onReadable).on('end', onEnd).on('error', finish).on('close', onClose);
   });
 }
 
@@ -128,4 +133,15 @@ function joined(parts: readonly Uint8Array[]): Buffer {
 /** Returns the error of both SDKs for a body that is too long. */
 export function tooLarge(max: number): object {
   return { code: -32_000, message: `Payload Too Large: Request body must not exceed ${max} bytes` };
+}
+
+/**
+ * Returns a URL as browsers reach it, without its query.
+ *
+ * A proxy that ends TLS says so in a header. A client that forges the header only gets a link that does not work.
+ */
+export function publicUrl(url: string, forwarded: string | null | undefined): string {
+  const { protocol, host, pathname } = new URL(url);
+  const isSecure = protocol === 'https:' || forwarded?.split(',', 1)[0]?.trim() === 'https';
+  return `${isSecure ? 'https:' : 'http:'}//${host}${pathname}`;
 }

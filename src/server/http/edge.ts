@@ -1,34 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isObject } from '../../json.ts';
-import { checkArgument, FUNCTION, type Taken } from '../../options.ts';
-import type { TellCaller } from '../caller.ts';
-import { type Fault, faultOn } from '../fault.ts';
-import type { Rounds } from '../flows/rounds.ts';
-import type { TellPrincipal } from '../principal.ts';
+import { isObject } from '../../core/json.ts';
+import { checkArgument, FUNCTION, type Taken } from '../../core/options.ts';
+import { resumesStreams } from '../../wire/codec.ts';
+import { faultOn } from '../fault.ts';
+import type { Flows } from '../flows/flows.ts';
 import { MAX_BODY, tooLarge } from './body.ts';
-import { EndedSessions, type EndStandIn } from './ended.ts';
 import { type FetchFunction, fetchEdge } from './fetch.ts';
+import { Mailbox } from './mailbox.ts';
 import { type NodeFunction, nodeEdge } from './node.ts';
-import { QuestionStreams } from './question-streams.ts';
-import { SessionIds } from './session-id.ts';
-
-/** The services that both forms of the edge share. */
-export interface Edge {
-  readonly rounds: Rounds;
-  readonly questionStreams: QuestionStreams;
-  readonly ids: SessionIds;
-  readonly ended: EndedSessions;
-  /** Turns a failure that is not the client's (of the store, or behind the edge) into an error response. */
-  readonly fault: Fault;
-  readonly principalOf: TellPrincipal;
-  /** The maximum size of a request body, in bytes. */
-  readonly maxBytes: number;
-  /** Reports a body that is too large. Returns the error to respond with. */
-  tooLarge(): object;
-  readonly tellCaller: TellCaller | undefined;
-  /** Whether clients of this protocol version resume a stream that has ended by themselves. */
-  resumes(version: string | null | string[] | undefined): boolean;
-}
+import type { Edge } from './route.ts';
+import { type EndStandIn, SessionIds, TerminatedSessions } from './transport-session.ts';
 
 /** A handler with a web-standard `fetch`, such as the one that `createMcpHandler` returns. */
 export interface FetchHandler {
@@ -76,25 +57,25 @@ export interface Http {
 }
 
 export function createHttp(
-  rounds: Rounds,
+  flows: Flows,
   { principalOf, tellCaller }: Pick<Edge, 'principalOf' | 'tellCaller'>,
   endStandIn: EndStandIn,
   maxBytes = MAX_BODY,
 ): Http {
   const edge: Edge = {
-    rounds,
-    questionStreams: new QuestionStreams(rounds),
-    ids: new SessionIds(rounds.context.sealer),
-    ended: new EndedSessions(rounds.context, endStandIn),
-    fault: faultOn(rounds.context.events),
+    flows,
+    mailbox: new Mailbox(flows),
+    ids: new SessionIds(flows.context.sealer),
+    terminated: new TerminatedSessions(flows.context, endStandIn),
+    fault: faultOn(flows.context.events),
     principalOf,
     maxBytes,
     tooLarge() {
-      rounds.context.events.emit('message-too-large', { what: 'body', maxBytes });
+      flows.context.events.emit('message-too-large', { what: 'body', maxBytes });
       return tooLarge(maxBytes);
     },
     tellCaller,
-    resumes: (version) => typeof version === 'string' && version >= '2025-11-25',
+    resumes: resumesStreams,
   };
   return ((handler: FetchHandler | NodeFunction | FetchFunction) => {
     if (isObject(handler) && typeof handler.fetch === 'function') {

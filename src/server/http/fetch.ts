@@ -1,18 +1,14 @@
-import type { Message } from '../../wire/index.ts';
+import { isResponse, type Message } from '../../wire/index.ts';
 import { QUESTION_PARAMETER } from '../carriers/fallback.ts';
-import type { Asking, EdgeContext } from '../edge-context.ts';
-import { runWithEdgeContext } from '../edge-context.ts';
-import { REFUSED } from '../flows/opening.ts';
+import { type Asking, type EdgeContext, runWithEdgeContext } from '../edge-context.ts';
+import { REFUSED } from '../flows/flows.ts';
 import type { AuthInfo } from '../principal.ts';
 import { asRequest } from '../request-store.ts';
-import { isJson, mayBeMcp, peekWebText, withBody } from './body.ts';
-import type { Edge } from './edge.ts';
-import { Notes } from './notes.ts';
-import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
-import { publicUrl } from './public-url.ts';
+import { isJson, mayBeMcp, peekWebText, publicUrl, withBody } from './body.ts';
 import { MAX_FORM, questionIn, serveQuestion } from './question-page.ts';
-import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
-import { NOT_FOUND, type Stray } from './stray.ts';
+import { type Edge, errorBody, type Inbound, type Route, routeOf } from './route.ts';
+import { type EventStream, eventStream, SSE_HEADERS, UnsentMessages } from './sse.ts';
+import { NOT_FOUND } from './transport-session.ts';
 
 /** The options that the SDKs' web-standard handlers take besides the request. */
 export interface FetchOptions {
@@ -27,26 +23,50 @@ export type FetchFunction = (
   ...rest: never[]
 ) => Response | Promise<Response>;
 
+/** Runs the handler behind the edge with a body, in what the edge knows about the request. */
+type Handle = (body: unknown, edgeContext: EdgeContext) => Promise<Response>;
+
+/** Writes the events of a response. */
+type Deliver = (stream: EventStream) => Promise<void>;
+
 /** Creates the web-standard form of the edge. Other arguments that a platform gives to its handlers are passed on. */
 export function fetchEdge(edge: Edge, inner: FetchFunction): FetchFunction {
-  return async (request, options, ...rest) => {
-    const question = request.url.includes(QUESTION_PARAMETER) ? questionIn(request.url) : undefined;
-    if (question !== undefined) return asRequest(page, edge, request, question);
-    if (!mayBeMcp(request.method, (name) => request.headers.get(name)))
-      return inner(request, options, ...rest);
+  const serveMcp = async (
+    request: Request,
+    options: FetchOptions | undefined,
+    rest: never[],
+  ): Promise<Response> => {
     try {
-      const handler: FetchFunction = (changed, given) => inner(changed, given, ...rest);
-      return await asRequest(serve, edge, handler, request, options);
+      const inbound = await inboundOf(edge, request, options);
+      if (!inbound) return replyWith(413, edge.tooLarge());
+      const route = await routeOf(inbound, edge);
+      const isReplaced = 'body' in route && route.body !== undefined && route.body !== inbound.received;
+      const passed = isReplaced ? withBody(request, JSON.stringify(route.body)) : request;
+      const handle: Handle = async (body, edgeContext) => {
+        const own = body === undefined || !isPlain(options) ? options : { ...options, parsedBody: body };
+        const response = await runWithEdgeContext(edgeContext, () => inner(passed, own, ...rest));
+        if (!edgeContext.foreignSession?.isUnknown) return response;
+        await response.body?.cancel();
+        return replyWith(404, NOT_FOUND);
+      };
+      return await serve(edge, route, inbound, request.signal, handle);
     } catch (error) {
       return replyWith(500, edge.fault(error, 'unknown'));
     }
   };
+  return (request, options, ...rest) => {
+    const question = request.url.includes(QUESTION_PARAMETER) ? questionIn(request.url) : undefined;
+    if (question !== undefined) return asRequest(servePage, edge, request, question);
+    return mayBeMcp(request.method, request.headers)
+      ? asRequest(serveMcp, request, options, rest)
+      : inner(request, options, ...rest);
+  };
 }
 
 /** Serves the page of a question. */
-async function page(edge: Edge, request: Request, token: string): Promise<Response> {
+async function servePage(edge: Edge, request: Request, token: string): Promise<Response> {
   try {
-    const { status, headers, body } = await serveQuestion(edge.rounds, request.method, token, () =>
+    const { status, headers, body } = await serveQuestion(edge.flows, request.method, token, () =>
       peekWebText(request, MAX_FORM),
     );
     return new Response(request.method === 'HEAD' ? null : body, { status, headers });
@@ -55,92 +75,25 @@ async function page(edge: Edge, request: Request, token: string): Promise<Respon
   }
 }
 
-async function serve(
-  edge: Edge,
-  inner: FetchFunction,
-  came: Request,
-  options: FetchOptions | undefined,
-): Promise<Response> {
-  const inbound = await inboundOf(edge, came, options);
-  if (inbound instanceof Response) return inbound;
-  const plan = await planFor(inbound, edge);
-  const isReplaced = 'body' in plan && plan.body !== undefined && plan.body !== inbound.came;
-  const request = isReplaced ? withBody(came, JSON.stringify(plan.body)) : came;
-  switch (plan.do) {
-    case 'reply':
-      return replyWith(plan.reply.status, plan.reply.error);
-    case 'fetch': {
-      const bring = edge.questionStreams.open(plan.event, inbound.principal);
-      return typeof bring === 'number'
-        ? new Response(null, { status: bring })
-        : streaming(request.signal, bring);
-    }
-    case 'serve':
-      return plainly(edge, plan, request, options, inner);
-    case 'call':
-      return call(edge, plan, request, options, inner);
-    case 'mail': {
-      const outcome = await outcomeOf(edge, plan, request, options, inner);
-      if (plan.answered.isRefused) return replyWith(400, REFUSED);
-      await edge.questionStreams.post(plan.answered.context, outcome);
-      return new Response(null, { status: 202 });
-    }
-  }
-}
-
+/** Reads a request. Returns undefined if its body is too large. */
 async function inboundOf(
   edge: Edge,
   request: Request,
   options: FetchOptions = {},
-): Promise<Inbound | Response> {
+): Promise<Inbound | undefined> {
   const { method, headers } = request;
+  const { authInfo, parsedBody } = options;
   const base = {
     method,
     header: (name: string) => headers.get(name) ?? undefined,
     page: () => publicUrl(request.url, headers.get('x-forwarded-proto')),
-    principal: edge.principalOf(options.authInfo as AuthInfo | undefined, {
-      authInfo: options.authInfo,
-      request,
-    }),
+    principal: edge.principalOf(authInfo as AuthInfo | undefined, { authInfo, request }),
   };
-  if (options.parsedBody !== undefined) return { ...base, body: { parsed: options.parsedBody } };
+  if (parsedBody !== undefined) return { ...base, body: { parsed: parsedBody } };
   if (method !== 'POST' || !isJson(headers.get('content-type')) || !request.body || request.bodyUsed)
     return { ...base, body: undefined };
   const text = await peekWebText(request, edge.maxBytes);
-  return text === undefined ? replyWith(413, edge.tooLarge()) : { ...base, body: { text } };
-}
-
-async function plainly(
-  { ids }: Edge,
-  { body, edgeContext, mint }: Plan & { readonly do: 'serve' },
-  request: Request,
-  options: FetchOptions | undefined,
-  inner: FetchFunction,
-): Promise<Response> {
-  const response = await into(inner, request, options, body, edgeContext);
-  if (mint === undefined) return response;
-  if (response.headers.has('mcp-session-id')) ids.othersGiven = true;
-  else if (response.status === 200) return withSession(response, mint);
-  return response;
-}
-
-/** Returns a new response with the session id, since the headers of a response from `fetch` are immutable. */
-function withSession(response: Response, id: string): Response {
-  const headers = new Headers(response.headers);
-  headers.set('mcp-session-id', id);
-  return new Response(response.body, { status: response.status, headers });
-}
-
-function into(
-  inner: FetchFunction,
-  request: Request,
-  options: FetchOptions | undefined,
-  body: unknown,
-  edgeContext: EdgeContext | undefined,
-) {
-  const given = body === undefined || !isPlain(options) ? options : { ...options, parsedBody: body };
-  const answered = runWithEdgeContext(edgeContext, () => inner(request, given));
-  return edgeContext?.stray ? unlessLost(edgeContext.stray, answered) : answered;
+  return text === undefined ? undefined : { ...base, body: { text } };
 }
 
 /** Whether properties can be added to the second argument. On some platforms it is an object of their own. */
@@ -150,100 +103,115 @@ function isPlain(options: FetchOptions | undefined): boolean {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** Returns the SDK's response, or 404 if nobody knows the session that the request names. */
-async function unlessLost(stray: Stray, answered: Response | Promise<Response>): Promise<Response> {
-  const response = await answered;
-  if (!stray.isRefused) return response;
-  await response.body?.cancel();
-  return replyWith(404, NOT_FOUND);
+async function serve(
+  edge: Edge,
+  route: Route,
+  { principal, header }: Inbound,
+  signal: AbortSignal | undefined,
+  handle: Handle,
+): Promise<Response> {
+  switch (route.do) {
+    case 'reply':
+      return replyWith(route.status, route.error);
+    case 'fetch': {
+      const deliver = edge.mailbox.open(route.event, principal);
+      return typeof deliver === 'number' ? replyWith(deliver) : streaming(signal, deliver);
+    }
+    case 'serve': {
+      const response = await handle(route.body, route.edgeContext);
+      if (route.sessionId === undefined) return response;
+      if (response.headers.has('mcp-session-id')) edge.ids.hasForeign = true;
+      else if (response.status === 200) return withSession(response, route.sessionId);
+      return response;
+    }
+    case 'call':
+      return call(edge, route, edge.resumes(header('mcp-protocol-version')), signal, handle);
+    case 'retry':
+      return retry(edge, route, handle);
+  }
 }
 
-/** Runs a call. It ends with its answer, or with a question that takes the answer's place. */
-function start(
+/** Returns a new response with the session id, since the headers of a response from `fetch` are immutable. */
+function withSession(response: Response, id: string): Response {
+  const headers = new Headers(response.headers);
+  headers.set('mcp-session-id', id);
+  return new Response(response.body, { status: response.status, headers });
+}
+
+/** Handles a call. It ends with its response, or with a question that takes the response's place. */
+async function call(
   edge: Edge,
-  plan: Plan & { readonly do: 'call' | 'mail' },
-  request: Request,
-  options: FetchOptions | undefined,
-  inner: FetchFunction,
-) {
-  const notes = new Notes(edge.rounds.context.events);
+  route: Route & { readonly do: 'call' },
+  resumes: boolean,
+  signal: AbortSignal | undefined,
+  handle: Handle,
+): Promise<Response> {
+  const unsent = new UnsentMessages(edge.flows.context.events);
   let suspend: (asking: Asking) => void = () => {};
   const asked = new Promise<Asking>((resolve) => {
     suspend = resolve;
   });
-  const sent = (message: Message): void => notes.add(message);
-  const edgeContext = { suspend, sent, ...plan.edgeContext };
-  const answered = Promise.resolve(into(inner, request, options, plan.body, edgeContext));
-  return { asked, answered, notes };
-}
-
-async function call(
-  edge: Edge,
-  plan: Plan & { readonly do: 'call' },
-  request: Request,
-  options: FetchOptions | undefined,
-  inner: FetchFunction,
-): Promise<Response> {
-  const { asked, answered, notes } = start(edge, plan, request, options, inner);
+  const sent = (message: Message): void => {
+    if (!isResponse(message)) unsent.add(message);
+  };
+  const answered = handle(route.body, { suspend, sent, ...route.edgeContext });
+  const deliver = (asking: Asking) => (stream: EventStream) =>
+    edge.mailbox.ask({ ...asking, before: unsent.take() }, stream, resumes);
   const first = await Promise.race([answered, asked]);
-  const resumes = edge.resumes(request.headers.get('mcp-protocol-version'));
-  const bring = (asking: Asking) => (stream: EventStream) =>
-    edge.questionStreams.ask({ ...asking, before: notes.take() }, stream, resumes);
   if (!(first instanceof Response)) {
-    void letGo(answered);
-    return streaming(request.signal, bring(first));
+    void answered.then((response) => response.body?.cancel()).catch(() => {});
+    return streaming(signal, deliver(first));
   }
   if (!first.body || !first.headers.get('content-type')?.startsWith('text/event-stream')) return first;
   // The SDK has started a stream before its handler was done. If the handler asks, the question is sent on that stream.
-  return new Response(takenOver(first.body, asked, notes, request.signal, bring), {
+  return new Response(takenOver(first.body, asked, unsent, signal, deliver), {
     status: first.status,
     headers: first.headers,
   });
 }
 
-async function outcomeOf(
-  edge: Edge,
-  plan: Plan & { readonly do: 'mail' },
-  request: Request,
-  options: FetchOptions | undefined,
-  inner: FetchFunction,
-): Promise<Asking | { readonly type: string; readonly body: string }> {
-  const { asked, answered, notes } = start(edge, plan, request, options, inner);
-  const whole = answered.then(async (response) => ({
-    type: response.headers.get('content-type') ?? '',
-    body: await response.text(),
-  }));
-  const first = await Promise.race([whole, asked]);
-  if (!('message' in first)) return first;
-  whole.catch(() => {});
-  return { ...first, before: notes.take() };
+/** Handles a call again with an answer, and stores the outcome for the client to fetch. */
+async function retry(edge: Edge, route: Route & { readonly do: 'retry' }, handle: Handle): Promise<Response> {
+  const unsent = new UnsentMessages(edge.flows.context.events);
+  const over = new AbortController();
+  const outcome = await new Promise<Asking | readonly Message[] | Response | undefined>((resolve, reject) => {
+    const edgeContext: EdgeContext = {
+      suspend: (asked) => resolve({ ...asked, before: unsent.take() }),
+      sent: (message) => (isResponse(message) ? resolve([...unsent.take(), message]) : unsent.add(message)),
+      ...route.edgeContext,
+    };
+    handle(route.body, edgeContext)
+      .then(async (response) => {
+        // The SDK has refused the call before any server saw it.
+        if (!response.ok) return response;
+        await response.body?.pipeTo(new WritableStream(), { signal: over.signal });
+        return undefined;
+      })
+      .then(resolve, reject);
+  }).finally(() => over.abort());
+  if (route.answered.isRefused) return replyWith(400, REFUSED);
+  if (outcome instanceof Response) return outcome;
+  if (outcome) await edge.mailbox.post(route.answered.continuation, outcome);
+  return replyWith(202);
 }
 
-function letGo(answered: Promise<Response>): Promise<void> {
-  return answered.then(
-    (response) => response.body?.cancel(),
-    () => {},
-  );
-}
-
-type Bring = (stream: EventStream) => Promise<void>;
-
-/** Returns a response whose events `bring` sends. */
-function streaming(signal: AbortSignal | undefined, bring: Bring): Response {
+/** Returns a response whose events `deliver` sends. */
+function streaming(signal: AbortSignal | undefined, deliver: Deliver): Response {
   const gone = new AbortController();
   const body = new ReadableStream<Uint8Array>({
-    start: (controller) => void begin(controller, gone, signal, bring),
+    start: (controller) => void send(controller, gone, signal, deliver),
     cancel: () => gone.abort(),
   });
   return new Response(body, { status: 200, headers: SSE_HEADERS });
 }
 
+/** Returns the SDK's stream until the handler asks, then the stream of its question. */
 function takenOver(
   inner: ReadableStream<Uint8Array>,
   asked: Promise<Asking>,
-  notes: Notes,
+  unsent: UnsentMessages,
   signal: AbortSignal | undefined,
-  bring: (asking: Asking) => Bring,
+  deliver: (asking: Asking) => Deliver,
 ): ReadableStream<Uint8Array> {
   const reader = inner.getReader();
   let taken: AbortController | undefined;
@@ -252,7 +220,7 @@ function takenOver(
       void asked.then((asking) => {
         taken = new AbortController();
         reader.cancel().catch(() => {});
-        return begin(controller, taken, signal, bring(asking));
+        return send(controller, taken, signal, deliver(asking));
       });
     },
     async pull(controller) {
@@ -260,7 +228,7 @@ function takenOver(
       if (taken) return;
       if (done) controller.close();
       else {
-        notes.written(value);
+        unsent.written(value);
         controller.enqueue(value);
       }
     },
@@ -271,29 +239,21 @@ function takenOver(
   });
 }
 
-async function begin(
+async function send(
   controller: ReadableStreamDefaultController<Uint8Array>,
   gone: AbortController,
   signal: AbortSignal | undefined,
-  bring: Bring,
+  deliver: Deliver,
 ): Promise<void> {
   const encoder = new TextEncoder();
   const leave = (): void => gone.abort();
   signal?.addEventListener('abort', leave, { once: true });
+  const end = (): void => {
+    controller.close();
+    gone.abort();
+  };
   try {
-    await bring({
-      gone: gone.signal,
-      event: (data, id) => {
-        if (!gone.signal.aborted) controller.enqueue(encoder.encode(eventText(data, id)));
-      },
-      beat: () => {
-        if (!gone.signal.aborted) controller.enqueue(encoder.encode(BEAT));
-      },
-      end: () => {
-        if (!gone.signal.aborted) controller.close();
-        gone.abort();
-      },
-    });
+    await deliver(eventStream(gone.signal, (text) => controller.enqueue(encoder.encode(text)), end));
   } catch (error) {
     if (!gone.signal.aborted) controller.error(error);
   } finally {
@@ -301,7 +261,7 @@ async function begin(
   }
 }
 
-function replyWith(status: number, error: object | undefined): Response {
+function replyWith(status: number, error?: object): Response {
   return error === undefined
     ? new Response(null, { status })
     : new Response(errorBody(error), { status, headers: { 'content-type': 'application/json' } });

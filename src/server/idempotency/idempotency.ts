@@ -1,8 +1,8 @@
 import { NO_RESPONSE } from '../../core/compose.ts';
-import { ValiseError } from '../../errors.ts';
-import { checkArgument, FUNCTION, TEXT } from '../../options.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { checkArgument, FUNCTION, TEXT } from '../../core/options.ts';
+import { sha256 } from '../../core/sha256.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
-import { sha256 } from '../../sha256.ts';
 import {
   IDEMPOTENT,
   type IdempotencyReading,
@@ -17,7 +17,7 @@ import {
 import type { ServerContext } from '../context.ts';
 import { currentExchange, type Exchange, type ServerMiddleware } from '../exchange.ts';
 import { outcomeOf } from '../fault.ts';
-import { callOf } from '../flows/context.ts';
+import { callOf } from '../flows/continuation.ts';
 import { principalKey } from '../principal.ts';
 import { type CallName, type Ending, Ledger } from './ledger.ts';
 import {

@@ -1,5 +1,5 @@
-import { messageOf, ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
+import { messageOf, ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
 import { withLease } from '../../store/kit/lease.ts';
 import { secondsUntil } from '../../store/kit/update.ts';
 import { EXPIRES_AT, type IdempotencyRefusal, type Params } from '../../wire/index.ts';
@@ -157,7 +157,7 @@ export class Ledger {
     return isObject(found.value) ? (found.value as unknown as CallRecord) : FOREIGN;
   }
 
-  /** Records how a call has ended. If that fails, the call counts as cut off, and a repeated one is told so. */
+  /** Records how a call has ended. If that fails, the call counts as cut off, and a repeated one gets that error. */
   async #end({ name, digest, caller, keep }: CallName, ending: Ending): Promise<void> {
     const put = (record: CallRecord, ttl = keep): Promise<unknown> =>
       this.#records.put(name, record, { ttl, caller, durable: true });

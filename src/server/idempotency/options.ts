@@ -1,8 +1,8 @@
-import { type Duration, seconds } from '../../duration.ts';
-import { isObject } from '../../json.ts';
-import { ANYTHING, checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
+import { type Duration, seconds } from '../../core/duration.ts';
+import { isObject } from '../../core/json.ts';
+import { ANYTHING, checkOptions, SETTINGS, type TakenBy } from '../../core/options.ts';
 import { IDEMPOTENT } from '../../wire/index.ts';
-import type { RecordLimits } from '../flows/limits.ts';
+import { type RecordLimits, type RecordShare, readLimits } from '../flows/options.ts';
 
 /** Options of calls that may be repeated. */
 export interface IdempotencyOptions {
@@ -24,12 +24,16 @@ export interface IdempotencyOptions {
 
 /** Limits on the records of calls that may be repeated. */
 export interface IdempotencyLimits {
-  /** The longest result that is kept, in bytes. @defaultValue 1 MiB */
+  /**
+   * The longest result that is kept, in bytes. The maximum is 1.5 MiB.
+   *
+   * @defaultValue 1 MiB
+   */
   readonly recordBytes?: number | undefined;
-  /** Records of one principal or one anonymous caller. @defaultValue 10,000 */
-  readonly perCaller?: number | undefined;
-  /** Records of all callers. Anonymous callers get at most half. @defaultValue 100,000 */
-  readonly total?: number | undefined;
+  /** The limits for one principal, or for one anonymous caller. */
+  readonly perCaller?: RecordShare | undefined;
+  /** The limits for all callers together. Anonymous callers get at most half of each. */
+  readonly total?: RecordShare | undefined;
 }
 
 /** How one tool's calls may be repeated. */
@@ -60,10 +64,7 @@ export interface Declared {
  */
 export const idempotent: { readonly [IDEMPOTENT]: true } = Object.freeze({ [IDEMPOTENT]: true });
 
-const MIB = 1024 * 1024;
-const NUMBER: Taken = ['a whole number', (value) => Number.isSafeInteger(value) && (value as number) >= 0];
 const OPTIONS: TakenBy<IdempotencyOptions> = { keep: ANYTHING, join: ANYTHING, limits: SETTINGS };
-const LIMITS: TakenBy<IdempotencyLimits> = { recordBytes: NUMBER, perCaller: NUMBER, total: NUMBER };
 
 /** {@link IdempotencyOptions} with defaults applied. Times are in seconds. */
 export interface IdempotencySettings {
@@ -75,18 +76,8 @@ export interface IdempotencySettings {
 /** Checks the options and applies defaults. */
 export function readIdempotencyOptions(options: IdempotencyOptions = {}): IdempotencySettings {
   checkOptions('createValise, under idempotency,', options, OPTIONS);
-  const { keep = '1h', join = '50s', limits = {} } = options;
-  checkOptions('createValise, under idempotency.limits,', limits, LIMITS);
-  const { recordBytes = MIB, perCaller = 10_000, total = 100_000 } = limits;
-  return {
-    keep: seconds(keep),
-    join: seconds(join),
-    limits: {
-      recordBytes: Math.min(recordBytes, 1.5 * MIB),
-      perCaller: { records: perCaller, bytes: 16 * MIB },
-      total: { records: total, bytes: 128 * MIB },
-    },
-  };
+  const { keep = '1h', join = '50s', limits } = options;
+  return { keep: seconds(keep), join: seconds(join), limits: readLimits('idempotency', limits) };
 }
 
 /** Checks the options of one tool. */

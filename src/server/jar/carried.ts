@@ -1,12 +1,11 @@
-import type { Json } from '../../json.ts';
+import type { Json } from '../../core/json.ts';
 import { SealError } from '../../seal/index.ts';
 import {
   type Attributes,
+  carriesState,
   type Dict,
-  DRAFTS,
   dict,
   type Meta,
-  NAMES,
   readState,
   type Scope,
   writeAttributes,
@@ -16,17 +15,8 @@ import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { isHttp } from '../peer.ts';
 import { principalKey } from '../principal.ts';
-import type { Key, Keys } from './key.ts';
-import type { Changes, Report, Source } from './source.ts';
-import { brought, SAFE_BYTES, sizeOf } from './value.ts';
-
-const PLACES = [
-  NAMES.legacy.state.session,
-  NAMES.legacy.state.server,
-  NAMES.modern.state.key,
-  DRAFTS.state.session,
-  DRAFTS.state.server,
-];
+import type { Key, Keys } from './keys.ts';
+import { type Changes, fromClient, type Report, SAFE_BYTES, type Source, sizeOf } from './scope.ts';
 
 /**
  * Whether the client carries state: it has announced that it does, or this request includes state.
@@ -34,9 +24,7 @@ const PLACES = [
  * The latter is for clients in which a person puts state into a request by hand. An empty dictionary is enough to ask for it.
  */
 export function carries({ peer, request }: Exchange): boolean {
-  if (peer.families.state) return true;
-  const meta = request.params?._meta;
-  return meta !== undefined && PLACES.some((place) => meta[place] !== undefined);
+  return peer.families.state || carriesState(request.params?._meta);
 }
 
 /** Whether a value looks like one of our seals, which nothing else does. */
@@ -48,12 +36,12 @@ function isSealed(value: Json): boolean {
 export function carriedSources(
   exchange: Exchange,
   { sealer }: ServerContext,
-  report: (scope: Scope) => Report,
-  session: string | null,
+  report: Report,
 ): Readonly<Record<Scope, Source>> {
   const { problems, ...held } = readState(exchange.request.params?._meta);
   for (const { scope = 'session', name, where, problem } of problems ?? [])
-    report(scope)(name ?? where, problem);
+    report(scope, name ?? where, problem);
+  const { thread: session } = exchange.carrier;
   const subject = principalKey(exchange.principal);
   const source = (scope: Scope): Source => {
     const values: Dict = held[scope] ?? dict();
@@ -65,19 +53,19 @@ export function carriedSources(
         if (value === undefined || value === null) return value;
         // A key may have been sealed before it was declared plain.
         if (key.plain && !isSealed(value)) {
-          const own = brought(name, value);
-          if (own === undefined) report(scope)(name, 'is larger than can be set');
+          const own = fromClient(name, value);
+          if (own === undefined) report(scope, name, 'is larger than can be set');
           return own;
         }
         if (typeof value !== 'string') {
-          report(scope)(name, 'is not sealed');
+          report(scope, name, 'is not sealed');
           return undefined;
         }
         try {
           return sealer.open(value, { purpose: 'state', subject, bind: bindingOf(scope, name, session) });
         } catch (error) {
           if (!(error instanceof SealError)) throw error;
-          report(scope)(name, `its seal was refused: ${error.reason}`);
+          report(scope, name, `its seal was refused: ${error.reason}`);
           return undefined;
         }
       },
@@ -92,8 +80,8 @@ export function writeCarried(
   { sealer, warnOnce }: ServerContext,
   keys: Keys,
   changes: Readonly<Record<Scope, Changes>>,
-  session: string | null,
 ): Meta | undefined {
+  const { thread: session } = exchange.carrier;
   const subject = principalKey(exchange.principal);
   const overHttp = isHttp(exchange.extra);
   const printed = (scope: Scope, name: string, json: Json, { plain, ttl }: Key): Json =>

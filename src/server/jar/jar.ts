@@ -1,20 +1,18 @@
-import { type Duration, seconds } from '../../duration.ts';
-import { ValiseError } from '../../errors.ts';
-import { ANYTHING, checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
+import { type Duration, seconds } from '../../core/duration.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { ANYTHING, checkOptions, SETTINGS, type Taken, type TakenBy } from '../../core/options.ts';
 import { INTERNAL_ERROR, type Response, type RpcError, type Scope, withOutcome } from '../../wire/index.ts';
-import type { HandleLimits } from '../carriers/handle-records.ts';
+import type { HandleLimits } from '../carriers/handles.ts';
 import type { ServerContext } from '../context.ts';
-import { addMeta, currentExchange, type Exchange, type ServerMiddleware } from '../exchange.ts';
+import { addMeta, currentExchange, type Exchange, type ServerMiddleware, Slot } from '../exchange.ts';
 import { type Fault, faultOn, isOfStore, outcomeOf, partlyDone } from '../fault.ts';
 import { shareOf } from '../quota.ts';
-import { works } from '../sessions/work.ts';
-import { Slot } from '../slot.ts';
+import { sessionOf } from '../sessions/request-session.ts';
 import { carriedSources, writeCarried } from './carried.ts';
-import { createKeeper } from './keeper.ts';
-import { type JarDeclarations, type KeySettings, Keys } from './key.ts';
-import { suffixWarning } from './public-suffix.ts';
-import { ScopedState } from './scope.ts';
-import type { Changes, Report } from './source.ts';
+import { type JarDeclarations, type KeySettings, Keys, suffixWarning } from './keys.ts';
+import { JarLimits } from './limits.ts';
+import { type Changes, type Report, ScopedState } from './scope.ts';
+import { type LoadedJar, StoredJar } from './stored.ts';
 import type { ServerJar } from './types.ts';
 
 /** Options of a server's state. */
@@ -51,8 +49,8 @@ export interface JarOptions extends JarDeclarations {
 
 type BothScopes = { readonly [S in Scope]: ScopedState };
 
-/** The server side of the state jar. */
-export interface StateFamily {
+/** The server side of the jar. */
+export interface JarFamily {
   /** Loads state before the handler runs, and saves what it set: with the client, or in the store. */
   readonly middleware: ServerMiddleware;
   /** The public API, which reads the exchange of the handler that is running. */
@@ -75,17 +73,18 @@ const TAKEN: TakenBy<JarOptions> = {
   maxAnonymousBytes: COUNT,
 };
 
-/** The state of one request. */
-interface Begun {
-  readonly scopes: BothScopes;
-  /** The session that carried values are bound to. */
-  readonly session: string | null;
+/** The jar of one request. */
+interface RequestJar {
+  /** What was loaded from the store, if the client does not carry the jar itself. */
+  readonly loaded?: LoadedJar;
+  /** Created when the handler first uses the jar. */
+  scopes?: BothScopes;
 }
 
-const begun = new Slot<Begun>();
+const jars = new Slot<RequestJar>();
 
 /** Creates the server side of the jar. */
-export function createJar(context: ServerContext, options: JarOptions = {}): StateFamily {
+export function createJar(context: ServerContext, options: JarOptions = {}): JarFamily {
   checkOptions('createValise, under jar,', options, TAKEN);
   const { ttl = SESSION_TTL, maxPerPrincipal = 100, maxAnonymous = 10_000, session, server } = options;
   const { maxAnonymousPerCaller = shareOf(maxAnonymous), maxAnonymousBytes = 256 * 1024 * 1024 } = options;
@@ -95,67 +94,76 @@ export function createJar(context: ServerContext, options: JarOptions = {}): Sta
   for (const named of [session, server])
     for (const [name, settings] of Object.entries(named ?? {})) warnOfSuffix(name, settings);
   const fault = faultOn(context.events);
-  const keeper = createKeeper(context, {
+  const sessionTtl = seconds(ttl);
+  const stored = new StoredJar(context, {
     keys,
-    sessionTtl: seconds(ttl),
-    limits: { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller, maxAnonymousBytes },
+    sessionTtl,
+    limits: new JarLimits(context.name, sessionTtl, {
+      maxPerPrincipal,
+      maxAnonymous,
+      maxAnonymousPerCaller,
+      maxAnonymousBytes,
+    }),
   });
 
-  const report =
-    (scope: Scope): Report =>
-    (name, reason) =>
-      context.events.emit('rejected', {
-        family: 'state',
-        what: `${scope} state ${JSON.stringify(name.slice(0, 200))}`,
-        reason,
-      });
+  const report: Report = (scope, name, reason) =>
+    context.events.emit('rejected', {
+      family: 'jar',
+      what: `${scope} state ${JSON.stringify(name.slice(0, 200))}`,
+      reason,
+    });
 
-  const begin = (exchange: Exchange): BothScopes => {
-    const { kind, thread: session } = exchange.carrier;
-    const carried = kind === 'client' ? carriedSources(exchange, context, report, session) : undefined;
-    const scoped = (scope: Scope): ScopedState =>
+  const openScopes = (exchange: Exchange, loaded: LoadedJar | undefined): BothScopes => {
+    const carried =
+      exchange.carrier.kind === 'client' ? carriedSources(exchange, context, report) : undefined;
+    const open = (scope: Scope): ScopedState =>
       new ScopedState(scope, {
-        source: carried?.[scope] ?? keeper.source(exchange, scope),
+        source: carried?.[scope] ?? stored.source(exchange, scope, loaded),
         keys,
-        report: report(scope),
-        answered: () => exchange.isAnswered,
+        report,
+        exchange,
       });
-    const scopes = { session: scoped('session'), server: scoped('server') };
-    begun.set(exchange, { scopes, session });
-    return scopes;
-  };
-
-  const save = async (exchange: Exchange, response: Response): Promise<Response> => {
-    try {
-      await keeper.save(exchange, changesOf(begun.get(exchange)?.scopes));
-      return response;
-    } catch (error) {
-      const failed = works.get(exchange)?.isSaved ? partlyDone(error) : error;
-      return exchange.respond({ error: notSaved(failed, fault) });
-    }
+    return { session: open('session'), server: open('server') };
   };
 
   const current = (): BothScopes => {
     const exchange = currentExchange(context);
     if (!exchange) throw outsideRequest();
-    return begun.get(exchange)?.scopes ?? begin(exchange);
+    let jar = jars.get(exchange);
+    if (!jar) jars.set(exchange, (jar = {}));
+    jar.scopes ??= openScopes(exchange, jar.loaded);
+    return jar.scopes;
+  };
+
+  /** Saves what the handler set in the store. */
+  const save = async (
+    exchange: Exchange,
+    { loaded, scopes }: RequestJar & { readonly loaded: LoadedJar },
+    response: Response,
+  ): Promise<Response> => {
+    try {
+      await stored.save(exchange, loaded, changesOf(scopes));
+      return response;
+    } catch (error) {
+      const failed = sessionOf(exchange)?.isSaved ? partlyDone(error) : error;
+      return exchange.respond({ error: notSaved(failed, fault) });
+    }
   };
 
   return {
     limits: { perCaller: maxAnonymousPerCaller, total: maxAnonymous },
 
     async middleware(exchange, next) {
-      // The handler may be running again, on current data.
-      begun.set(exchange, undefined);
       const isCarried = exchange.carrier.kind === 'client';
-      const loading = isCarried ? undefined : keeper.load(exchange);
-      if (loading) await loading;
+      const store = isCarried ? undefined : stored.storeFor(exchange);
+      const loaded = store && { loaded: await stored.load(exchange, store) };
+      // The handler may be running again, on current data.
+      jars.set(exchange, loaded);
       const response = await next();
       if (exchange.round || !('result' in response)) return response;
-      if (loading) return save(exchange, response);
-      const state = isCarried ? begun.get(exchange) : undefined;
-      if (!state) return response;
-      return addMeta(response, writeCarried(exchange, context, keys, changesOf(state.scopes), state.session));
+      if (loaded) return save(exchange, loaded, response);
+      const { scopes } = (isCarried && jars.get(exchange)) || {};
+      return scopes ? addMeta(response, writeCarried(exchange, context, keys, changesOf(scopes))) : response;
     },
 
     api: {
@@ -189,7 +197,7 @@ function notSaved(error: unknown, fault: Fault): RpcError {
 }
 
 function outsideRequest(): ValiseError {
-  return new ValiseError('outside-request', 'valise.jar was used where no request is being handled.', {
+  return new ValiseError('outside-request', 'valise.jar was used outside of a request.', {
     next: 'Use it inside a handler of a server on which this Valise is installed.',
   });
 }

@@ -1,4 +1,4 @@
-import { ValiseError } from '../../errors.ts';
+import { ValiseError } from '../../core/errors.ts';
 
 /** The part of Standard Schema that Valise uses. zod, valibot, arktype and others implement it. */
 export interface StandardSchema<Input = unknown, Output = Input> {

@@ -1,33 +1,58 @@
-import { ValiseError } from '../../errors.ts';
-import type { Json } from '../../json.ts';
+import { ValiseError } from '../../core/errors.ts';
+import type { Json } from '../../core/json.ts';
 import type { Scope } from '../../wire/index.ts';
-import type { JarKey, Key, Keys } from './key.ts';
+import type { Exchange } from '../exchange.ts';
+import { jsonText } from '../json-text.ts';
+import type { JarKey, Key, Keys } from './keys.ts';
 import { issuesText, type SchemaResult, type StandardSchema, validate } from './schema.ts';
-import type { Change, Changes, Report, Source } from './source.ts';
-import { copyOf, snapshot } from './value.ts';
+
+/** The state that a request came with, in one scope: from the client, or from the server's store. */
+export interface Source {
+  /** Returns the names that exist, whether or not their values can be read. */
+  names(): Iterable<string>;
+  /** Returns a new copy of the value, or undefined if there is none or it cannot be read (which is reported). */
+  read(name: string, key: Key): Json | undefined;
+  /** Throws if nothing that is set could be stored. */
+  checkWritable(): void;
+}
+
+/** A handler's change to a name: the value that it set, or null if it deleted it. */
+export type Change = { readonly json: Json } | null;
+
+/** The changes of one scope, by name. */
+export type Changes = ReadonlyMap<string, Change>;
+
+/** Reports that a value that came back was refused. */
+export type Report = (scope: Scope, name: string, reason: string) => void;
+
+/** The bytes of name and value that every client that stores state should accept. It may refuse more. */
+export const SAFE_BYTES = 4096;
+
+/** The maximum size of a value, since all of it would travel with every request. */
+const MAX_BYTES = 65_536;
 
 type Named = string | JarKey<unknown>;
 
-/** The data and services of a scope. */
-export interface ScopeFacts {
+/** Options of {@link ScopedState}. */
+export interface ScopedStateOptions {
   readonly source: Source;
   readonly keys: Keys;
   readonly report: Report;
-  /** Whether the request has been answered, so that nothing more can be sent with its result. */
-  readonly answered: () => boolean;
+  /** The request. Once it has been answered, nothing more can be sent with its result. */
+  readonly exchange: Pick<Exchange, 'isAnswered'>;
 }
 
 /** One scope of one request. It reads from its source on demand, and collects changes. */
 export class ScopedState {
   readonly #scope: Scope;
-  readonly #facts: ScopeFacts;
+  readonly #options: ScopedStateOptions;
   /** Values that were read or set and have not been handed out to anybody who could change them. */
   readonly #read = new Map<string, unknown>();
   readonly #changes = new Map<string, Change>();
 
-  constructor(scope: Scope, facts: ScopeFacts) {
+  constructor(scope: Scope, options: ScopedStateOptions) {
     this.#scope = scope;
-    this.#facts = facts;
+    this.#options = options;
   }
 
   // The public interface types each key. Here a value is what its source or its schema returned.
@@ -45,7 +70,7 @@ export class ScopedState {
       return;
     }
     this.#checkOpen(name);
-    const { source, keys } = this.#facts;
+    const { source, keys } = this.#options;
     source.checkWritable();
     const key = keys.of(this.#scope, name);
     const json = snapshot(name, value, key.schema !== undefined);
@@ -65,7 +90,7 @@ export class ScopedState {
   }
 
   keys(): string[] {
-    const names = new Set([...this.#facts.source.names(), ...this.#changes.keys()]);
+    const names = new Set([...this.#options.source.names(), ...this.#changes.keys()]);
     return [...names].filter((name) => this.has(name));
   }
 
@@ -80,19 +105,19 @@ export class ScopedState {
   }
 
   #fitting(name: string): unknown {
-    const { source, keys, report } = this.#facts;
+    const { source, keys, report } = this.#options;
     const key = keys.of(this.#scope, name);
     const change = this.#changes.get(name);
     const json = change === undefined ? source.read(name, key) : change && copyOf(change.json);
     if (json === undefined || json === null || !key.schema) return json ?? undefined;
     const result = attempt(key.schema, name, json);
     if (!result.issues) return result.value;
-    report(name, `does not fit its schema: ${issuesText(result.issues)}`);
+    report(this.#scope, name, `does not fit its schema: ${issuesText(result.issues)}`);
     return undefined;
   }
 
   #checkOpen(name: string): void {
-    if (!this.#facts.answered()) return;
+    if (!this.#options.exchange.isAnswered) return;
     throw new ValiseError(
       'outside-request',
       `State ${JSON.stringify(name)} was changed after its request had been answered.`,
@@ -129,4 +154,39 @@ function nameOf(named: Named): string {
   throw new ValiseError('invalid-argument', 'The name of a piece of state is not text.', {
     next: 'Give a text, or a key made with valise.jar.key().',
   });
+}
+
+/**
+ * Returns a copy of the value as it will be read back: plain JSON.
+ *
+ * Later changes that the author makes to the original are not sent. `reader` says that a schema reads what comes back.
+ */
+function snapshot(name: string, value: unknown, reader: boolean): Json {
+  const text = jsonText(`The value for state ${JSON.stringify(name)}`, value, reader);
+  const bytes = sizeOf(name, text);
+  if (bytes > MAX_BYTES) {
+    throw new ValiseError(
+      'too-large',
+      `State ${JSON.stringify(name.slice(0, 80))} would take ${bytes} bytes; ${MAX_BYTES} is the most, and ${SAFE_BYTES} what every client takes.`,
+      { next: 'Keep what is large in a database of your own, and its id in the state.' },
+    );
+  }
+  return JSON.parse(text) as Json;
+}
+
+/** Returns a copy, so that changes that the author makes to it are neither stored nor sent by accident. */
+export function copyOf(value: Json): Json {
+  return typeof value === 'object' ? structuredClone(value) : value;
+}
+
+/** Returns a copy of an unsealed value from the client, or undefined if it is larger than any value that can be set. */
+export function fromClient(name: string, value: Json): Json | undefined {
+  const text = JSON.stringify(value);
+  if (sizeOf(name, text) > MAX_BYTES) return undefined;
+  return typeof value === 'object' ? (JSON.parse(text) as Json) : value;
+}
+
+/** Returns the bytes of a name and a value's text. */
+export function sizeOf(name: string, text: string): number {
+  return Buffer.byteLength(name) + Buffer.byteLength(text);
 }

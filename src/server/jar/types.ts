@@ -1,5 +1,5 @@
-import type { Json } from '../../json.ts';
-import type { Given, Held, JarDeclarations, JarKey, KeyDeclarations, KeySettings } from './key.ts';
+import type { Json } from '../../core/json.ts';
+import type { Given, Held, JarDeclarations, JarKey, KeyDeclarations, KeySettings } from './keys.ts';
 import type { StandardSchema } from './schema.ts';
 
 /**

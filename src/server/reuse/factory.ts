@@ -1,9 +1,9 @@
 import { AsyncResource } from 'node:async_hooks';
-import { isObject } from '../../json.ts';
-import { checkArgument, checkOptions, FLAG, FUNCTION, type Taken, type TakenBy } from '../../options.ts';
+import { isObject } from '../../core/json.ts';
+import { checkArgument, checkOptions, FLAG, FUNCTION, type Taken, type TakenBy } from '../../core/options.ts';
 import { NAMES } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import type { ServerLike } from '../server-like.ts';
+import type { ServerLike } from '../sdk-server.ts';
 import { isReusable } from './reusable.ts';
 import { ReusedServer } from './server.ts';
 

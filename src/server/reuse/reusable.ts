@@ -1,5 +1,5 @@
-import { isObject } from '../../json.ts';
-import { protocolOf, type ServerLike } from '../server-like.ts';
+import { isObject } from '../../core/json.ts';
+import { protocolOf, type ServerLike } from '../sdk-server.ts';
 
 /** A request handler of the SDK. */
 export type Handle = (request: unknown, context: unknown) => unknown;

@@ -1,6 +1,6 @@
-import { ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
-import type { TransportLike } from '../../link/transport.ts';
+import { ValiseError } from '../../core/errors.ts';
+import type { TransportLike } from '../../core/instrument.ts';
+import { isObject } from '../../core/json.ts';
 import { isNotification, isRequest, type Message } from '../../wire/index.ts';
 import { runningExchange } from '../exchange.ts';
 import { Contents } from './contents.ts';
@@ -55,7 +55,7 @@ const PER_CONNECTION = [
   '_supportedProtocolVersions',
 ] as const;
 
-/** The handler that `createMcpHandler` of SDK v2 sets anew for each request. */
+/** The handler that `createMcpHandler` of SDK v2 sets again for each request. */
 const DISCOVER = 'server/discover';
 
 /** Caches that are computed from the registered tools on first use, so they say nothing about a request. */

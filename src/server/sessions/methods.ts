@@ -1,5 +1,4 @@
 import {
-  emptyResult,
   isProblem,
   listResult,
   readCreateParams,
@@ -11,121 +10,131 @@ import {
   sessionResult,
 } from '../../wire/index.ts';
 import type { Exchange, Reply } from '../exchange.ts';
-import { type Cradle, createSession } from './create.ts';
-import { type Held, isRefusal, type Refusal, type Requester, rowOf } from './held.ts';
-import { type Failed, invalid, toldTo } from './reply.ts';
-import { isLiving, type Row } from './row.ts';
-import { CursorError } from './shelf.ts';
+import { isRefusal, metaFor, type OpenSession, type Refusal, type Requester } from './backend.ts';
+import { type CreateOptions, createSession } from './create.ts';
+import { type Failed, invalid } from './errors.ts';
+import { isAlive, type SessionRecord } from './records.ts';
 
-/** Options of `sessionMethods`. */
-export interface MethodOptions extends Cradle {
+/** Options of {@link SessionMethods}. */
+export interface SessionMethodsOptions extends CreateOptions {
   /** Reports why a session was refused. */
   readonly refuse: (id: string, reason: string) => void;
   readonly failed: Failed;
 }
 
 type Verb = Exclude<SessionVerb, 'listen'>;
+type Target = Exclude<ReturnType<typeof readTargetParams>, { readonly problem: unknown }>;
 
-/** Creates the function that answers the session methods. They never reach the SDK. */
-export function sessionMethods(
-  options: MethodOptions,
-): (verb: Verb, exchange: Exchange, requester: Requester) => Promise<Reply> {
-  const { registry, endings, keeping, refuse, failed } = options;
+/** Answers the session methods. They never reach the SDK. */
+export class SessionMethods {
+  readonly #options: SessionMethodsOptions;
 
-  const told = (exchange: Exchange, session: SessionMeta): Reply => ({
-    result: sessionResult(exchange.era, toldTo(exchange, session)),
-  });
+  constructor(options: SessionMethodsOptions) {
+    this.#options = options;
+  }
 
-  const create = async (exchange: Exchange, requester: Requester): Promise<Reply> => {
+  async answer(verb: Verb, exchange: Exchange, requester: Requester): Promise<Reply> {
+    const { params } = exchange.request;
+    try {
+      if (verb === 'create') return await this.#create(exchange, requester);
+      if (verb === 'list') return await this.#list(exchange, requester);
+      const target = readTargetParams(params);
+      if (isProblem(target)) return invalid(target);
+      switch (verb) {
+        case 'delete':
+          return await this.#delete(exchange, requester, target);
+        case 'resume':
+          return await this.#resume(exchange, requester, target);
+        case 'recover':
+          return await this.#recover(exchange, requester, target);
+        case 'fork':
+          return await this.#fork(exchange, requester, target);
+      }
+    } catch (error) {
+      return { error: this.#options.failed(error) };
+    }
+  }
+
+  async #create(exchange: Exchange, requester: Requester): Promise<Reply> {
     const asked = readCreateParams(exchange.request.params);
     if (isProblem(asked)) return invalid(asked);
-    return told(exchange, await createSession(options, requester, asked));
-  };
+    return this.#found(exchange, await createSession(this.#options, requester, asked));
+  }
 
-  /** Proves a session by its state, or by its record in the registry if only the id was sent. */
-  const prove = async (
-    session: SessionMeta,
-    requester: Requester,
-  ): Promise<{ readonly row: Row } | Refusal> => {
-    const opened = await keeping.open(session, requester);
-    if (!isRefusal(opened)) return { row: opened.found?.row ?? rowOf(opened, null) };
+  async #list({ request }: Exchange, requester: Requester): Promise<Reply> {
+    const asked = readListParams(request.params);
+    if (isProblem(asked)) return invalid(asked);
+    const page =
+      requester.index === undefined
+        ? { records: [] }
+        : await this.#options.index.page(requester.index, asked.cursor);
+    if (!page) return invalid({ problem: 'bad-value', where: 'params.cursor' });
+    const sessions = page.records.map(({ id, expires, label }) => ({
+      sessionId: id,
+      expiresAt: new Date(expires).toISOString(),
+      ...(label !== null && { label }),
+    }));
+    const { next: nextCursor } = page;
+    return {
+      result: listResult({ sessions, ...(nextCursor !== undefined && { nextCursor }) }),
+    };
+  }
+
+  async #delete(exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> {
+    const record = await this.#authenticate(session, requester);
+    if ('refused' in record) return this.#unknown(exchange, session, record);
+    return (await this.#options.expiry.end(session.sessionId, 'deleted', record))
+      ? { result: {} }
+      : this.#unknown(exchange, session, { refused: 'it has just ended' });
+  }
+
+  /** Returns the record of a session that its state proves, or that is in the store if only the id was sent. */
+  async #authenticate(session: SessionMeta, requester: Requester): Promise<SessionRecord | Refusal> {
+    const { backend, records } = this.#options;
+    const opened = await backend.open(session, requester);
+    if (!isRefusal(opened)) return opened.stored?.record ?? opened.record;
     if (session.state !== undefined) return opened;
-    const found = await registry.find(session.sessionId);
-    return found && found.row.owner === requester.owner && isLiving(found.row) ? { row: found.row } : opened;
-  };
+    const { record } = (await records.find(session.sessionId)) ?? {};
+    return record && record.owner === requester.owner && isAlive(record) ? record : opened;
+  }
 
-  const remove = async (exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> => {
-    const proved = await prove(session, requester);
-    if ('refused' in proved) return unknown(exchange, session, proved);
-    return (await endings.end(session.sessionId, 'deleted', proved.row))
-      ? { result: emptyResult(exchange.era) }
-      : unknown(exchange, session, { refused: 'it has just ended' });
-  };
-
-  const resume = async (exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> => {
-    const held = await keeping.open(session, requester);
-    if (isRefusal(held)) return unknown(exchange, session, held);
-    const kept = await keeping.commit(held, requester);
-    if (typeof kept === 'string') return unknown(exchange, session, { refused: kept });
-    const { state } = kept.state === undefined ? (await keeping.begin(held, requester)).meta : kept;
-    return told(exchange, { ...kept, ...(state !== undefined && { state }) });
-  };
+  async #resume(exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> {
+    const { backend } = this.#options;
+    const opened = await backend.open(session, requester);
+    if (isRefusal(opened)) return this.#unknown(exchange, session, opened);
+    const committed = await backend.commit(opened, requester);
+    if (typeof committed === 'string') return this.#unknown(exchange, session, { refused: committed });
+    if (committed.state !== undefined) return this.#found(exchange, committed);
+    // Nothing was written, so the client gets the present state again.
+    const { state } = (await backend.begin(opened, requester)).meta;
+    return this.#found(exchange, { ...committed, ...(state !== undefined && { state }) });
+  }
 
   /**
    * Resumes a session for a client that has lost the state or whose state is refused, from the server's own record (S-26).
    *
    * A sealed session is stored only by its client, so without its state it stays unknown.
    */
-  const recover = async (exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> => {
-    const isLost = isRefusal(await keeping.open(session, requester));
-    return resume(exchange, requester, { session: isLost ? { sessionId: session.sessionId } : session });
-  };
+  async #recover(exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> {
+    const isLost = isRefusal(await this.#options.backend.open(session, requester));
+    return this.#resume(exchange, requester, {
+      session: isLost ? { sessionId: session.sessionId } : session,
+    });
+  }
 
-  const fork = async (
-    exchange: Exchange,
-    requester: Requester,
-    { session, label }: Target,
-  ): Promise<Reply> => {
-    const held: Held | Refusal = await keeping.open(session, requester);
-    if (isRefusal(held)) return unknown(exchange, session, held);
-    const beginning = { label, data: held.data.merged(), parent: held.id };
-    return told(exchange, await createSession(options, requester, beginning));
-  };
+  async #fork(exchange: Exchange, requester: Requester, { session, label }: Target): Promise<Reply> {
+    const opened: OpenSession | Refusal = await this.#options.backend.open(session, requester);
+    if (isRefusal(opened)) return this.#unknown(exchange, session, opened);
+    const initial = { label, values: opened.state.merged(), parent: opened.record.id };
+    return this.#found(exchange, await createSession(this.#options, requester, initial));
+  }
 
-  const list = async ({ era, request }: Exchange, { shelf }: Requester): Promise<Reply> => {
-    const asked = readListParams(request.params);
-    if (isProblem(asked)) return invalid(asked);
-    if (shelf === undefined) return { result: listResult(era, { sessions: [] }) };
-    const { rows, next } = await registry.list(shelf, asked.cursor);
-    const sessions = rows.map(({ id, expires, label }) => ({
-      sessionId: id,
-      expiresAt: new Date(expires).toISOString(),
-      ...(label !== null && { label }),
-    }));
-    return { result: listResult(era, { sessions, ...(next !== undefined && { nextCursor: next }) }) };
-  };
+  #found(exchange: Exchange, session: SessionMeta): Reply {
+    return { result: sessionResult(metaFor(exchange, session)) };
+  }
 
-  const unknown = ({ spelling }: Exchange, { sessionId }: SessionMeta, { refused }: Refusal): Reply => {
-    refuse(sessionId, refused);
+  #unknown({ spelling }: Exchange, { sessionId }: SessionMeta, { refused }: Refusal): Reply {
+    this.#options.refuse(sessionId, refused);
     return { error: sessionNotFound(spelling.sessions, sessionId) };
-  };
-
-  const answer = async (verb: Verb, exchange: Exchange, requester: Requester): Promise<Reply> => {
-    if (verb === 'create') return create(exchange, requester);
-    if (verb === 'list') return list(exchange, requester);
-    const target = readTargetParams(exchange.request.params);
-    if (isProblem(target)) return invalid(target);
-    return { delete: remove, resume, recover, fork }[verb](exchange, requester, target);
-  };
-
-  return async (verb, exchange, requester) => {
-    try {
-      return await answer(verb, exchange, requester);
-    } catch (error) {
-      if (error instanceof CursorError) return invalid({ problem: 'bad-value', where: 'params.cursor' });
-      return { error: failed(error) };
-    }
-  };
+  }
 }
-
-type Target = Exclude<ReturnType<typeof readTargetParams>, { readonly problem: unknown }>;

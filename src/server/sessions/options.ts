@@ -1,13 +1,13 @@
-import { type Duration, seconds } from '../../duration.ts';
-import { ValiseError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
-import { ANYTHING, checkOptions, FLAG, FUNCTION, type TakenBy } from '../../options.ts';
+import { type Duration, seconds } from '../../core/duration.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { ANYTHING, checkOptions, FLAG, FUNCTION, type TakenBy } from '../../core/options.ts';
 import { isBusUrl } from '../../store/open.ts';
 import type { Bus } from '../../store/types.ts';
 import { checkSchema, type ObjectSchema, type StandardSchema } from '../jar/schema.ts';
 import { shareOf } from '../quota.ts';
-import type { EndedSession, NewListener, NewSession } from './hooks.ts';
-import { hook } from './reply.ts';
+import { hook } from './errors.ts';
+import type { EndedSession, NewListener, NewSession } from './session.ts';
 
 /** Options of a server's data-layer sessions. */
 export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
@@ -33,7 +33,7 @@ export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
    */
   readonly whenFull?: 'end-oldest' | 'refuse' | undefined;
   /**
-   * How many anonymous sessions there may be over all clients, including stand-ins for a transport's session.
+   * How many anonymous sessions there may be over all clients, including default sessions.
    *
    * Any further one is refused. 0 refuses all of them.
    *
@@ -51,7 +51,7 @@ export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
   /**
    * How many bytes of state all anonymous sessions on this instance may have together.
    *
-   * It counts state in the store, with `stored`, and in stand-ins for a transport's session. One caller may use a tenth of it.
+   * It counts state in the store, with `stored`, and in default sessions. One caller may use a tenth of it.
    * A call that would exceed the limit fails.
    *
    * @defaultValue 268435456 (256 MiB)
@@ -87,7 +87,7 @@ export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
    */
   readonly maxSubscriptions?: number | undefined;
   /**
-   * Whether the transport's own session stands in for clients that do not support sessions (on by default).
+   * Whether clients that do not support sessions get a default session (on by default).
    *
    * Operations that need a session then work for everybody.
    */
@@ -118,7 +118,7 @@ export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
   /**
    * With `sealed` and a store: how many bytes of such large states one instance writes within `ttl`.
    *
-   * Each call that changes a large state writes it anew. One caller may use a tenth of the total. Beyond the limit such calls
+   * Each call that changes a large state writes all of it again. One caller may use a tenth of the total. Beyond the limit such calls
    * fail.
    *
    * @defaultValue 268435456 (256 MiB)

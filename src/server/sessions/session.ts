@@ -1,7 +1,8 @@
-import type { Json } from '../../json.ts';
+import type { Json } from '../../core/json.ts';
 import type { Params } from '../../wire/index.ts';
 import type { InputOf, ObjectSchema, OutputOf, StandardSchema } from '../jar/schema.ts';
 import type { Printed } from '../jar/types.ts';
+import type { Principal } from '../principal.ts';
 
 /** Values by key. All methods are synchronous: the state is loaded, and changes are saved when the call is answered. */
 export interface SessionValues {
@@ -35,7 +36,7 @@ export interface Session extends SessionValues {
   readonly id: string;
   readonly label: string | undefined;
   readonly expiresAt: Date;
-  /** Whether the transport's own session stands in, because the client does not support sessions. */
+  /** Whether it is a default session, because the client does not support sessions. */
   readonly implicit: boolean;
   /** Returns state that is separate from the session's own and from every other namespace. */
   namespace(name: string): SessionNamespace;
@@ -56,3 +57,47 @@ export interface TypedSession<Schema extends ObjectSchema> extends Session {
 
 /** The type that a schema accepts under a key, else `Value`. */
 type Settable<Input, Key, Value> = Key extends keyof Input ? Exclude<Input[Key], undefined> : Value;
+
+/** A session that is about to begin. Values set here are its first state. */
+export interface NewSession extends SessionValues {
+  readonly id: string;
+  readonly label: string | undefined;
+  readonly expiresAt: Date;
+  /** Whether it is the default session of a client that does not support sessions. */
+  readonly implicit: boolean;
+  /** The id of the session that it was forked from, whose state it starts with. */
+  readonly parent: string | undefined;
+  namespace(name: string): SessionValues;
+}
+
+/** A client that wants to listen. */
+export interface NewListener {
+  /** The principal, if known. */
+  readonly principal: Principal | undefined;
+  /** The id of the session whose notifications are requested, or undefined for those that belong to no session. */
+  readonly session: string | undefined;
+  /** The resources whose updates are requested too. */
+  readonly resources: readonly string[];
+}
+
+/** Why a session ended. */
+export type EndReason =
+  /** The client deleted it. */
+  | 'deleted'
+  /** The server revoked it. */
+  | 'revoked'
+  /** Its lifetime was over. */
+  | 'expired'
+  /** Its owner had too many sessions. */
+  | 'evicted'
+  /** It was a default session, and its connection or transport session ended. */
+  | 'closed';
+
+/** A session that has ended. */
+export interface EndedSession {
+  readonly id: string;
+  readonly label: string | undefined;
+  readonly reason: EndReason;
+  /** Returns a value of the session's own final state. Only stored sessions have one, since sealed state is with the client. */
+  get(key: string): unknown;
+}

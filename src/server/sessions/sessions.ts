@@ -1,50 +1,89 @@
-import { ValiseError } from '../../errors.ts';
+import { ValiseError } from '../../core/errors.ts';
 import { memoryStore } from '../../store/memory/store.ts';
 import type { Params, Revocation } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import { currentExchange, type Exchange, type ServerMiddleware } from '../exchange.ts';
+import { currentExchange, type Exchange } from '../exchange.ts';
 import { faultOn } from '../fault.ts';
 import { type Principal, principalKey } from '../principal.ts';
-import { Quota } from '../quota.ts';
-import { Endings } from './endings.ts';
-import { type Gated, Gates } from './gate.ts';
-import { ImplicitSessions } from './implicit.ts';
-import { sealedKeeping } from './keep-sealed.ts';
-import { storedKeeping } from './keep-stored.ts';
-import { admission } from './listen/admission.ts';
-import { busBeside, Channel } from './listen/channel.ts';
-import { MAX_WAITING } from './listen/listener.ts';
+import { DefaultSessions } from './default-sessions.ts';
+import { failedWith } from './errors.ts';
+import { SessionExpiry } from './expiry.ts';
 import { Listeners } from './listen/listeners.ts';
-import { NotificationLog } from './listen/log.ts';
-import { Notifier } from './listen/notifier.ts';
-import { Subscriptions, subscribers } from './listen/subscriptions.ts';
-import { sessionMethods } from './methods.ts';
+import { NotificationLog } from './listen/notification-log.ts';
+import { busBeside, Channel, Notifier } from './listen/notifier.ts';
+import { Subscriptions } from './listen/subscriptions.ts';
+import { SessionMethods } from './methods.ts';
+import { SessionMiddleware } from './middleware.ts';
 import { type SessionsOptions, type SessionsSettings, sessionsSettings } from './options.ts';
-import { RecordProof } from './record-proof.ts';
-import { Registry } from './registry.ts';
-import { failedWith } from './reply.ts';
-import { createSessionRequests, type SessionRequests } from './requests.ts';
-import { isLiving } from './row.ts';
+import { SessionRecords } from './records.ts';
+import { type RequiredOperation, RequiredSessions } from './required.ts';
+import { SealedBackend } from './sealed-backend.ts';
 import type { Session } from './session.ts';
-import { createFinish, unfound, works } from './work.ts';
+import { SessionIndex } from './session-index.ts';
+import { StoredBackend } from './stored-backend.ts';
+
+/** The part of a server's API that is about data-layer sessions. */
+export interface SessionsApi {
+  /**
+   * Returns the session of the request whose handler is running, at any depth of calls, or undefined if there is none.
+   *
+   * Throws if the client may have a default session and the store that would know is unavailable.
+   *
+   * @example
+   * ```ts
+   * const session = valise.session();
+   * session?.namespace('prefs').set('language', 'de');
+   * ```
+   */
+  session(): Session | undefined;
+  readonly sessions: {
+    /**
+     * Declares which operations need a session. Without one they are refused before their handler runs.
+     *
+     * A string means the tool, prompt or resource URI that has this name.
+     *
+     * @example
+     * ```ts
+     * valise.sessions.require('notebook_append', { resource: 'notes://*' });
+     * ```
+     */
+    require(...operations: readonly RequiredOperation[]): void;
+    /** Ends a session for everybody. Returns false if it has already ended, or if it is a stored session that never existed. */
+    revoke(id: string): Promise<boolean>;
+    /** Notifies the listeners of a session, on every instance. */
+    notify(id: string, method: string, params?: Params): Promise<void>;
+  };
+  /**
+   * Notifies the listeners that have no session, on every instance.
+   *
+   * An update of a resource is sent to those who subscribed to it, each in the session in which they subscribed.
+   *
+   * @example
+   * ```ts
+   * await valise.notify('notifications/resources/updated', { uri: 'notes://today' });
+   * ```
+   */
+  notify(method: string, params?: Params): Promise<void>;
+}
+
+/** How much of their limits the sessions of a server use. */
+export interface SessionUsage {
+  /** The listeners of this process. */
+  readonly listeners: number;
+  readonly limits: Pick<SessionsSettings, 'maxPerPrincipal' | 'maxAnonymous' | 'maxListeners'>;
+}
 
 /** The server side of data-layer sessions. */
 export interface SessionsFamily {
-  /** Proves sessions and answers their methods. It is outside of everything that trusts what a request says. */
-  readonly requests: SessionRequests;
-  /** Saves changes, or makes `requests` run the handler again. It is inside of everything that must not act twice. */
-  readonly commit: ServerMiddleware;
+  readonly middleware: SessionMiddleware;
   /** How far the end of a session reaches. */
   readonly revocation: Revocation;
-  session(): Session | undefined;
-  require(gated: readonly Gated[]): void;
-  /** Whether a call of a tool needs a session. */
+  readonly usage: SessionUsage;
+  readonly api: SessionsApi;
+  /** Whether a call of a tool needs a session, and clients that do not support sessions may get a default one. */
   isRequired(exchange: Exchange, tool: string): boolean;
-  revoke(id: string): Promise<boolean>;
-  /** Ends the session that stands in for a transport session that only its seal proves. */
-  endStandIn(transportSession: string, principal: Principal | undefined): Promise<void>;
-  /** Notifies the listeners of a session, or those without one. */
-  notify(id: string | undefined, method: string, params?: Params): Promise<void>;
+  /** Ends the default session of a transport session that only its seal proves. */
+  endDefault(transportSession: string, principal: Principal | undefined): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -56,96 +95,53 @@ export function createSessions(
 ): SessionsFamily {
   const { store, name, events, warnOnce } = context;
   const settings = sessionsSettings(options, store !== undefined);
-  const { ttl, onEnd, maxLifetime: longest } = settings;
   const place = store ?? memoryStore();
-  // A generated key differs after a restart and in each instance.
-  const proof = store && !context.sealer.ephemeral ? new RecordProof(context) : undefined;
-  const states = new Quota({
-    perCaller: { bytes: settings.maxAnonymousBytes / 10 },
-    total: { bytes: settings.maxAnonymousBytes },
-  });
-  const registry = new Registry(place, name, {
-    lingers: onEnd !== undefined,
-    ttl,
-    longest,
-    longestAnonymous: settings.maxAnonymousLifetime,
-    proof,
-    states,
-  });
-  const channel = new Channel({ name, bus: options.bus ?? busBeside(storeUrl) });
-  const log = new NotificationLog(registry.store, Math.max(ttl, 86_400));
-  const lives = async (id: string, at = Date.now()): Promise<boolean> => {
-    const found = await registry.find(id);
-    if (found) return isLiving(found.row);
-    // A sealed session proves itself. One that was last seen this long ago has expired.
-    return settings.mode === 'sealed' && !endings.isOver(id) && Date.now() - at < ttl * 1000;
-  };
-  const subscriptions = new Subscriptions({
-    store: registry.store,
-    ttl: longest,
-    max: settings.maxSubscriptions,
-    lives,
-  });
-  const subscriberOf = subscribers(settings, registry);
-  const notifier = new Notifier({ log, channel, subscriptions, subscriberOf, lives, warnOnce });
-  const onOver = (id: string): void => void notifier.over(id).catch(() => undefined);
-  const endings = new Endings({
-    registry,
-    local: !store,
-    remembers: !store && settings.mode === 'sealed',
-    maxEnded: settings.maxEnded,
-    ttl,
-    onEnd,
-    onOver,
-    warnOnce,
-  });
-  const stored = storedKeeping(context, settings, { registry, endings });
-  const keeping =
-    settings.mode === 'stored' ? stored : sealedKeeping(context, settings, { registry, endings });
   if (!store && settings.mode === 'stored') warnOfMemory(context);
-
   const refuse = (id: string, reason: string): void =>
     events.emit('rejected', { family: 'sessions', what: `session ${id.slice(0, 9)}…`, reason });
   const failed = failedWith(faultOn(events), events);
-  const looks = store !== undefined && !channel.isShared;
-  const gates = new Gates();
-  const admit = admission({ gates, mayListen: settings.mayListen });
+
+  // The sessions themselves.
+  const records = new SessionRecords(place, context, settings);
+  const index = new SessionIndex(records, settings);
+  const onOver = (id: string): void => void notifier.over(id).catch(() => undefined);
+  const expiry = new SessionExpiry({ records, index, settings, isLocal: !store, onOver, warnOnce });
+  const stored = new StoredBackend(context, settings, records, expiry);
+  const backend = settings.mode === 'stored' ? stored : new SealedBackend(context, settings, records, expiry);
+  const defaults = new DefaultSessions({ settings, records, index, expiry, backend: stored });
+
+  // Notifications.
+  const isUsable = (id: string, lastUsed?: number): Promise<boolean> => expiry.isUsable(id, lastUsed);
+  const channel = new Channel({ name, bus: options.bus ?? busBeside(storeUrl) });
+  const log = new NotificationLog(records.store, Math.max(settings.ttl, 86_400));
+  const subscriptions = new Subscriptions({ store: records.store, settings, index, isUsable });
+  const notifier = new Notifier({ log, channel, subscriptions, isUsable, warnOnce });
+
+  // Requests.
+  const required = new RequiredSessions();
   const listeners = new Listeners({
-    keeping,
+    settings,
+    backend,
+    expiry,
+    required,
     log,
     channel,
     subscriptions,
-    admit,
-    subscriberOf,
-    follow: (exchange, subscriber) => notifier.follow(exchange, subscriber),
-    max: settings.maxListeners,
-    maxPerCaller: settings.maxListenersPerCaller,
-    looks,
+    notifier,
+    polls: store !== undefined && !channel.isShared,
+    events,
     refuse,
-    behind: () =>
-      events.emit('rejected', {
-        family: 'sessions',
-        what: 'notifications for a listener',
-        reason: `it does not read, and ${MAX_WAITING} wait in memory; it gets the rest from those that are kept`,
-      }),
     failed,
-    lives,
   });
-  const finish = createFinish(settings, failed, warnOnce);
-  const implicit = new ImplicitSessions({
+  const methods = new SessionMethods({ settings, records, index, expiry, backend, refuse, failed });
+  const middleware = new SessionMiddleware({
     settings,
-    states,
-    shared: { registry, endings, keeping: stored },
-  });
-  const requests = createSessionRequests({
-    settings,
-    keeping,
-    endings,
-    implicit,
-    gates,
-    answerMethod: sessionMethods({ settings, registry, endings, keeping, refuse, failed }),
+    backend,
+    expiry,
+    defaults,
+    required,
+    methods,
     listeners,
-    admit,
     notifier,
     refuse,
     failed,
@@ -153,62 +149,74 @@ export function createSessions(
   });
 
   return {
-    requests,
+    middleware,
 
     revocation: reach(settings.mode, store !== undefined && !storeUrl?.startsWith('memory:')),
 
-    async commit(exchange, next) {
-      const response = await next();
-      const work = works.get(exchange);
-      return work && !exchange.round ? finish(exchange, work, response) : response;
+    get usage() {
+      const { maxPerPrincipal, maxAnonymous, maxListeners } = settings;
+      return { listeners: listeners.count, limits: { maxPerPrincipal, maxAnonymous, maxListeners } };
     },
 
-    session() {
-      const exchange = currentExchange(context);
-      if (!exchange) throw outsideRequest();
-      const work = works.get(exchange);
-      if (work) return work.handle;
-      const missing = unfound.get(exchange);
-      if (missing) {
-        exchange.note(missing.error);
-        throw missing.error;
-      }
-      return requests.standIn(exchange)?.handle;
+    api: {
+      session() {
+        const exchange = currentExchange(context);
+        if (!exchange) throw outsideRequest();
+        return middleware.handleFor(exchange);
+      },
+      sessions: {
+        require: (...operations) => required.add(operations),
+        revoke: async (id) =>
+          expiry.end(id, 'revoked', settings.mode === 'sealed' ? sealedRecord(id) : undefined),
+        notify: async (id, method, params) => notifier.send(id, method, params),
+      },
+      notify: async (method, params) => notifier.broadcast(method, params),
     },
 
-    require: (gated) => gates.add(gated),
-
-    isRequired: (exchange, name) =>
+    isRequired: (exchange, tool) =>
       settings.implicit &&
-      gates.requires(exchange, { ...exchange.request, method: 'tools/call', params: { name } }),
+      required.includes(exchange, { ...exchange.request, method: 'tools/call', params: { name: tool } }),
 
-    revoke(id) {
-      // A stored session has a record. Only a sealed session can be unknown here.
-      if (settings.mode === 'stored') return endings.end(id, 'revoked');
-      const now = Date.now();
-      const row = { owner: null, shelf: '', label: null, created: now, expires: now + ttl * 1000 };
-      return endings.end(id, 'revoked', {
-        ...row,
-        id,
-        until: now,
-        seq: 0,
-        data: null,
-        ended: null,
-        told: false,
-      });
-    },
-
-    endStandIn: (transportSession, principal) => implicit.over(transportSession, principalKey(principal)),
-
-    notify: (id, method, params) =>
-      id === undefined ? notifier.broadcast(method, params) : notifier.tell(id, method, params),
+    endDefault: (transportSession, principal) => defaults.end(transportSession, principalKey(principal)),
 
     async close() {
       listeners.close();
-      await endings.close();
+      await expiry.close();
       await channel.close();
       if (!store) await place.close();
     },
+  };
+
+  /** Returns the record to revoke a sealed session by, since it need not have one. */
+  function sealedRecord(id: string) {
+    const now = Date.now();
+    return {
+      id,
+      owner: null,
+      index: '',
+      label: null,
+      created: now,
+      expires: now + settings.ttl * 1000,
+      until: now,
+      seq: 0,
+      data: null,
+      ended: null,
+      announced: false,
+    };
+  }
+}
+
+/** Returns the API of a server without sessions. Every method throws an error that tells how to enable them. */
+export function noSessions(): SessionsApi {
+  const fail = (): never => {
+    throw new ValiseError('no-sessions', 'This server has no data-layer sessions.', {
+      next: "Give createValise the option sessions, such as sessions: { ttl: '4h' }.",
+    });
+  };
+  return {
+    session: fail,
+    sessions: { require: fail, revoke: async () => fail(), notify: async () => fail() },
+    notify: async () => fail(),
   };
 }
 
@@ -222,20 +230,16 @@ function reach(mode: SessionsSettings['mode'], shared: boolean): Revocation {
 }
 
 function outsideRequest(): ValiseError {
-  return new ValiseError(
-    'outside-request',
-    'valise.session() was called where no request is being handled.',
-    {
-      next: 'Call it inside a handler of a server on which this Valise is installed.',
-    },
-  );
+  return new ValiseError('outside-request', 'valise.session() was called outside of a request.', {
+    next: 'Call it inside a handler of a server on which this Valise is installed.',
+  });
 }
 
 /** Defers the warning, so that listeners added right after `createValise` receive it too. */
 function warnOfMemory({ warnOnce }: ServerContext): void {
   queueMicrotask(() =>
     warnOnce('sessions-in-memory', {
-      what: 'Sessions are to be stored and there is no store, so they are in the memory of this process alone.',
+      what: 'Sessions are stored (mode: stored), but there is no store. They are only in the memory of this process.',
       next: "Give createValise a store, such as store: 'sqlite:./state.db'; or use sessions: { mode: 'sealed' }.",
     }),
   );

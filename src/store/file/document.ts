@@ -1,8 +1,16 @@
 import { type BigIntStats, closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
-import { isObject, type Json } from '../../json.ts';
-import { canPin, type Owner, type Pinned } from '../atomic-write.ts';
-import { errnoOf, fsError } from '../fs-error.ts';
-import { checkPrivate, corruptError, foreignError, setAside } from '../private-file.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import {
+  canPin,
+  checkPrivate,
+  corruptError,
+  errnoOf,
+  foreignError,
+  fsError,
+  type Owner,
+  type Pinned,
+  setAside,
+} from '../private-file.ts';
 import type { FileLock } from './lock.ts';
 
 /** An entry of the document, stored as text so that it does not have to be serialized again. */

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { lstatSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { busyError, errnoOf, fsError, removeFile } from '../fs-error.ts';
 import { isRunning, ownProcess } from '../kit/process.ts';
+import { busyError, errnoOf, fsError, removeFile } from '../private-file.ts';
 
 /** How long a lock of another machine (or container) is respected, because its processes cannot be checked. */
 const FOREIGN_SECONDS = 30;

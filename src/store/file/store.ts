@@ -1,15 +1,11 @@
-import type { Json } from '../../json.ts';
+import type { Json } from '../../core/json.ts';
 import type { Keyring } from '../../seal/index.ts';
-import { replaceFile } from '../atomic-write.ts';
-import { checkKey, closedError, toMilliseconds, toText } from '../check.ts';
-import { removeFile } from '../fs-error.ts';
+import { checkKey, closedError, nextVersion, toMilliseconds, toText } from '../driver.ts';
 import { pageOf } from '../page.ts';
-import { privateFile } from '../private-file.ts';
+import { SEAL_MARK, sealedError, untilSealed } from '../plain.ts';
+import { privateFile, removeFile, replaceFile } from '../private-file.ts';
 import { sealedStore, toKeyring } from '../sealed.ts';
-import { sealedError } from '../sealed-error.ts';
 import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
-import { SEAL_MARK, untilSealed } from '../unsealed.ts';
-import { nextVersion } from '../version.ts';
 import { type Document, dropExpired, FileView, printDocument, slotOf } from './document.ts';
 import { type FileLock, fileLock } from './lock.ts';
 

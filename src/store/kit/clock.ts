@@ -49,8 +49,8 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 
 /** The clock of a server. */
 export interface ServerClock {
-  /** Returns the server's time in milliseconds since 1970. */
-  now(): Promise<number>;
+  /** Returns the server's time in milliseconds since 1970. Returns a promise only if the server has to be asked. */
+  now(): number | Promise<number>;
 }
 
 /** How long a reading of a server's clock is used, in milliseconds. */
@@ -58,22 +58,54 @@ const READING_AGE = 600_000;
 
 /** Returns a server's clock that is read once in ten minutes. Jumps of the local clock do not matter. */
 export function serverClock(read: () => Promise<number>): ServerClock {
-  let reading: Promise<{ readonly offset: number; readonly at: number }> | undefined;
-  const learn = async () => {
-    try {
-      const time = await read();
-      const at = clock.elapsed();
-      return { offset: time - at, at };
-    } catch (error) {
-      reading = undefined;
-      throw error;
-    }
+  let latest: { readonly offset: number; readonly at: number } | undefined;
+  const known = (): number | undefined => {
+    const now = clock.elapsed();
+    return latest && now - latest.at <= READING_AGE ? now + latest.offset : undefined;
   };
-  return {
-    async now() {
-      let latest = await (reading ??= learn());
-      if (clock.elapsed() - latest.at > READING_AGE) latest = await (reading = learn());
-      return clock.elapsed() + latest.offset;
-    },
+  // Calls do not share the promise: on Workers, one that another request has begun may never settle.
+  const ask = async (): Promise<number> => {
+    const time = await read();
+    latest = { offset: time - clock.elapsed(), at: clock.elapsed() };
+    return time;
   };
+  return { now: () => known() ?? ask() };
+}
+
+/** Options of {@link withTimeout}. */
+export interface TimeoutOptions {
+  /** Lets the process exit before the time is up. */
+  readonly background?: boolean;
+}
+
+/**
+ * Settles like `work`. If that takes longer than `ms` milliseconds, settles with the result or error of `late`. The
+ * work itself continues, and its outcome is ignored.
+ */
+export function withTimeout<T>(
+  work: Promise<T>,
+  ms: number,
+  late: () => T,
+  { background = false }: TimeoutOptions = {},
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const expire = (): void => {
+      try {
+        resolve(late());
+      } catch (error) {
+        reject(error);
+      }
+    };
+    const cancel = background ? clock.whileAlive(ms, expire) : clock.after(ms, expire);
+    work.then(
+      (value) => {
+        cancel();
+        resolve(value);
+      },
+      (error: unknown) => {
+        cancel();
+        reject(error);
+      },
+    );
+  });
 }

@@ -1,5 +1,5 @@
-import { ValiseError } from '../../errors.ts';
-import { isObject, type Json, type JsonObject } from '../../json.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { isObject, type Json, type JsonObject } from '../../core/json.ts';
 import { entryPages } from '../page.ts';
 import type { Entry, PutOptions, Store } from '../types.ts';
 import { type UpdateOptions, update } from './update.ts';
@@ -73,20 +73,18 @@ export function collection<Value extends object>(
   hints: CollectionHints = {},
 ): Collection<Value> {
   return {
-    async get(id) {
-      const entry = await store.get(prefix + id);
-      return entry && foundIn(schema, entry);
-    },
+    get: (id) => store.get(prefix + id).then((entry) => entry && foundIn(schema, entry)),
     put: (id, value, options) => store.put(prefix + id, pack(schema, value), { ...hints, ...options }),
     update(id, change, { seen, ...options } = {}) {
       const first = seen && { entry: seen.found && { ...seen.found, value: null } };
       return update(
         store,
         prefix + id,
-        async (entry) => {
+        (entry) => {
           const found = first && entry === first.entry ? seen.found : entry && foundIn(schema, entry);
-          const next = await change(found);
-          return next ? pack(schema, next) : next;
+          const packed = (next: Value | null | undefined) => (next ? pack(schema, next) : next);
+          const next = change(found);
+          return next instanceof Promise ? next.then(packed) : packed(next);
         },
         { ...hints, ...options, seen: first },
       );

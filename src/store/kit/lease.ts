@@ -1,4 +1,4 @@
-import { ValiseError } from '../../errors.ts';
+import { ValiseError } from '../../core/errors.ts';
 import type { Lease, Store } from '../types.ts';
 import { clock, sleep } from './clock.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { lazy } from '../../lazy.ts';
-import { sha256 } from '../../sha256.ts';
+import { lazy } from '../../core/lazy.ts';
+import { sha256 } from '../../core/sha256.ts';
 
 /** Identifies a process, so that others on the same host can tell whether it is still running. */
 export interface ProcessMark {

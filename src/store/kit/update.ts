@@ -1,5 +1,5 @@
-import { ValiseError } from '../../errors.ts';
-import type { Json } from '../../json.ts';
+import { ValiseError } from '../../core/errors.ts';
+import type { Json } from '../../core/json.ts';
 import type { Entry, PutOptions, Store } from '../types.ts';
 import { clock, sleep } from './clock.ts';
 
@@ -43,7 +43,8 @@ export async function update(
     // out contention.
     if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
     const entry = seen && tries === 0 ? seen.entry : await store.get(key);
-    const next = await change(entry);
+    const changed = change(entry);
+    const next = changed instanceof Promise ? await changed : changed;
     if (next === undefined) return undefined;
     if (next === null) {
       if (!entry || (await store.delete(key, { ifVersion: entry.version }))) return null;

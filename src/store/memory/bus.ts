@@ -1,7 +1,7 @@
-import { ValiseError } from '../../errors.ts';
-import { Events } from '../../events.ts';
-import type { Json } from '../../json.ts';
-import { toText } from '../check.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { Events } from '../../core/events.ts';
+import type { Json } from '../../core/json.ts';
+import { toText } from '../driver.ts';
 import type { Bus } from '../types.ts';
 
 type Hub = Events<Record<string, Json>>;
@@ -54,7 +54,7 @@ export function memoryBus(name?: string): Bus {
 
 /** Returns the error of a closed bus. */
 export function closedBusError(): ValiseError {
-  return new ValiseError('closed', 'This bus has been closed.', { next: 'Open it again to go on.' });
+  return new ValiseError('closed', 'This bus has been closed.', { next: 'Open it again to continue.' });
 }
 
 function join(name: string | undefined): { hub: Hub; leave(): void } {

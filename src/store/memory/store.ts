@@ -1,9 +1,7 @@
-import type { Json } from '../../json.ts';
-import { checkKey, closedError, toMilliseconds, toText } from '../check.ts';
+import type { Json } from '../../core/json.ts';
+import { checkKey, closedError, declareSecrecy, nextVersion, toMilliseconds, toText } from '../driver.ts';
 import { pageOf } from '../page.ts';
-import { declareSecrecy } from '../secrecy.ts';
 import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
-import { nextVersion } from '../version.ts';
 
 interface Slot {
   readonly text: string;

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { ValiseError } from '../../errors.ts';
-import { loadPg } from '../driver.ts';
-import { withTimeout } from '../kit/timeout.ts';
+import { ValiseError } from '../../core/errors.ts';
+import { withTimeout } from '../kit/clock.ts';
+import { loadPg } from '../packages.ts';
 import {
   attempts,
   badUrl,

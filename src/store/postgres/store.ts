@@ -1,14 +1,19 @@
-import { type Duration, seconds } from '../../duration.ts';
-import { ValiseError } from '../../errors.ts';
-import type { Json } from '../../json.ts';
-import { sha256 } from '../../sha256.ts';
-import { checkKey, toLimit, toMilliseconds, toText } from '../check.ts';
-import { parseEntry } from '../entry-text.ts';
-import { checkLayout } from '../layout.ts';
-import { endOfPrefix, isVersion, remoteError } from '../remote.ts';
+import { type Duration, seconds } from '../../core/duration.ts';
+import { ValiseError } from '../../core/errors.ts';
+import type { Json } from '../../core/json.ts';
+import { sha256 } from '../../core/sha256.ts';
+import {
+  checkKey,
+  checkLayout,
+  nextVersion,
+  parseEntry,
+  toLimit,
+  toMilliseconds,
+  toText,
+  Work,
+} from '../driver.ts';
+import { endOfPrefix, isVersion, lostReplyError } from '../remote.ts';
 import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
-import { nextVersion } from '../version.ts';
-import { Work } from '../work.ts';
 import { type Outcome, PostgresConnection, type PostgresPool, type Statement } from './connection.ts';
 
 export { type PostgresBusOptions, postgresBus } from './bus.ts';
@@ -240,12 +245,7 @@ class PostgresStore implements Store {
         if (ttl !== undefined) this.#sweepSometimes();
         if (rowCount === 1) return version;
         // The first delivery may have succeeded and been overwritten since, which is not a conflict.
-        if (mayHaveRunBefore)
-          throw remoteError(
-            'PostgreSQL',
-            { code: 'store-unavailable', outcome: 'unknown' },
-            'the connection was lost',
-          );
+        if (mayHaveRunBefore) throw lostReplyError('PostgreSQL');
         return undefined;
       },
     );

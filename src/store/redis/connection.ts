@@ -1,6 +1,6 @@
-import type { ValiseError } from '../../errors.ts';
-import { loadIoredis } from '../driver.ts';
-import { withTimeout } from '../kit/timeout.ts';
+import type { ValiseError } from '../../core/errors.ts';
+import { withTimeout } from '../kit/clock.ts';
+import { loadIoredis } from '../packages.ts';
 import {
   attempts,
   badUrl,
@@ -8,6 +8,7 @@ import {
   notDone,
   parseRemoteUrl,
   type RemoteFailure,
+  redisFailureOf,
   remoteError,
   timeoutError,
 } from '../remote.ts';
@@ -27,7 +28,7 @@ export interface IoredisClient {
   readonly slots?: readonly (readonly string[])[];
   nodes?(role: 'master'): RedisNode[];
   /** The socket, on a client for one server. */
-  readonly stream?: { destroy(error: Error): unknown };
+  readonly stream?: { destroy(error: Error): unknown; cork(): void; uncork(): void };
   call(command: string, ...args: string[]): Promise<unknown>;
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
@@ -40,9 +41,13 @@ export interface IoredisClient {
   off(event: 'ready' | 'end' | 'error' | 'close', listener: (error: Error) => void): unknown;
 }
 
-/** A connected client created by the package `redis` (or `@redis/client`), for one server. */
-export interface NodeRedisClient {
+/** A client that sends one command and returns its reply. */
+export interface CommandClient {
   sendCommand(args: string[]): Promise<unknown>;
+}
+
+/** A connected client created by the package `redis` (or `@redis/client`), for one server. */
+export interface NodeRedisClient extends CommandClient {
   connect(): Promise<unknown>;
   destroy(): void;
   duplicate(): NodeRedisClient;
@@ -55,7 +60,7 @@ export interface NodeRedisClient {
 export type RedisClient = IoredisClient | NodeRedisClient;
 
 /** Whether the client was created by ioredis, or by a library with the same interface. */
-export function isIoredis(client: RedisClient): client is IoredisClient {
+export function isIoredis(client: IoredisClient | CommandClient): client is IoredisClient {
   return 'call' in client;
 }
 
@@ -75,16 +80,22 @@ export interface ConnectionSettings {
 
 /** A Redis client whose calls always time out and fail with typed errors. */
 export class RedisConnection {
-  readonly client: RedisClient;
+  readonly client: IoredisClient | CommandClient;
   readonly timeout: number;
   readonly #isOwn: boolean;
   readonly #server: string;
   #becomingReady: Promise<void> | undefined;
   #lastError: Error | undefined;
   #losses = 0;
+  #isCorked = false;
   readonly #lost = (): void => void this.#losses++;
 
-  private constructor(client: RedisClient, isOwn: boolean, server: string, timeout: number) {
+  private constructor(
+    client: IoredisClient | CommandClient,
+    isOwn: boolean,
+    server: string,
+    timeout: number,
+  ) {
     this.client = client;
     this.timeout = timeout;
     this.#isOwn = isOwn;
@@ -101,12 +112,17 @@ export class RedisConnection {
 
   /** Connects to a URL, or uses the caller's client. */
   static async open(
-    source: string | RedisClient,
+    source: string | IoredisClient | CommandClient,
     { timeout, client }: ConnectionSettings,
   ): Promise<RedisConnection> {
-    if (typeof source !== 'string') return new RedisConnection(source, false, 'Redis', timeout);
+    if (typeof source !== 'string') return RedisConnection.on(source, timeout);
     const address = parseRedisUrl(source);
     return RedisConnection.#ready(await createClient(address, timeout, client), address.shown, timeout);
+  }
+
+  /** Uses the caller's client. `server` is its name in messages. */
+  static on(client: IoredisClient | CommandClient, timeout: number, server = 'Redis'): RedisConnection {
+    return new RedisConnection(client, false, server, timeout);
   }
 
   /** Opens another connection to the same servers, for a subscriber. */
@@ -128,7 +144,7 @@ export class RedisConnection {
     return connection;
   }
 
-  /** How often the connection was lost. The caller's client may have resent commands that were in flight then. */
+  /** How often the connection or a reply was lost. Commands that were in flight then may have been sent twice. */
   get losses(): number {
     return this.#losses;
   }
@@ -140,28 +156,32 @@ export class RedisConnection {
 
   /** Runs a script by its digest, or by its text if the server does not know it. `args` starts with the number of keys. */
   script({ lua, sha }: Script, args: readonly string[], repeatable: boolean): Promise<unknown> {
-    const evaluate = async (): Promise<unknown> => {
-      try {
-        return await this.#send(['evalsha', sha, ...args]);
-      } catch (error) {
-        // A Cluster wraps the error: "Too many Cluster redirections. Last error: ReplyError: NOSCRIPT …".
-        if (!(error instanceof Error && /\bNOSCRIPT\b/.test(error.message))) throw error;
-        return this.#send(['eval', lua, ...args]);
-      }
+    const unknown = (error: unknown): Promise<unknown> => {
+      // A Cluster wraps the error: "Too many Cluster redirections. Last error: ReplyError: NOSCRIPT …".
+      if (!(error instanceof Error && /\bNOSCRIPT\b/.test(error.message))) throw error;
+      return this.#send(['eval', lua, ...args]);
     };
-    return this.run(evaluate, repeatable);
+    return this.run(() => this.#send(['evalsha', sha, ...args]).then(undefined, unknown), repeatable);
   }
 
   /** Runs `attempt` once the client is ready, and again after a failure if that is safe. */
   run<T>(attempt: () => Promise<T>, repeatable: boolean): Promise<T> {
     const errorOf = (failure: RemoteFailure, error: unknown) => this.#typed(failure, error);
-    return attempts({ timeout: this.timeout, repeatable, failureOf, errorOf }, async (deadline) => {
-      if (!isReady(this.client)) await this.ready(deadline);
-      return withTimeout(attempt(), deadline - performance.now(), () => {
-        throw timeoutError(this.#server, this.timeout, 'unknown');
-      });
-    });
+    const late = () => {
+      throw timeoutError(this.#server, this.timeout, 'unknown');
+    };
+    const inTime = (deadline: number) => withTimeout(attempt(), deadline - performance.now(), late);
+    return attempts({ timeout: this.timeout, repeatable, failureOf: this.#failureOf, errorOf }, (deadline) =>
+      isReady(this.client) ? inTime(deadline) : this.ready(deadline).then(() => inTime(deadline)),
+    );
   }
+
+  /** Maps an error, and counts a reply that was lost. */
+  readonly #failureOf = (error: unknown): RemoteFailure => {
+    const failure = redisFailureOf(error);
+    if (failure.outcome === 'unknown') this.#losses++;
+    return failure;
+  };
 
   /** Waits until a replica has the last write of this connection to a key of `slot`. */
   async replicated(slot: number): Promise<void> {
@@ -245,7 +265,7 @@ export class RedisConnection {
         throw this.#lastError ?? new Error(`not ready within ${this.timeout / 1000} s`);
       });
     } catch (error) {
-      throw remoteError(this.#server, { ...failureOf(error), outcome: 'not-done' }, error);
+      throw remoteError(this.#server, { ...redisFailureOf(error), outcome: 'not-done' }, error);
     }
   }
 
@@ -257,9 +277,20 @@ export class RedisConnection {
   }
 
   #send(args: readonly string[]): Promise<unknown> {
-    return isIoredis(this.client)
-      ? this.client.call(...(args as [string, ...string[]]))
-      : this.client.sendCommand([...args]);
+    const { client } = this;
+    if (!isIoredis(client)) return client.sendCommand([...args]);
+    if (this.#isOwn && client.stream && !this.#isCorked) this.#cork(client.stream);
+    return client.call(...(args as [string, ...string[]]));
+  }
+
+  /** Sends the commands of all calls that are waiting to run now in one system call. */
+  #cork(stream: NonNullable<IoredisClient['stream']>): void {
+    this.#isCorked = true;
+    stream.cork();
+    process.nextTick(() => {
+      this.#isCorked = false;
+      stream.uncork();
+    });
   }
 
   /** All waiting calls share one promise, because each would otherwise add listeners to the client. */
@@ -349,7 +380,7 @@ function optionOf(text: string): string | number | boolean {
   return /^\d+$/.test(text) ? Number(text) : text;
 }
 
-function isReady(client: RedisClient): boolean {
+function isReady(client: IoredisClient | CommandClient): boolean {
   return !isIoredis(client) || client.status === 'ready';
 }
 
@@ -404,40 +435,6 @@ async function createClient(
   return new Redis({ ...own, ...target, ...given }) as IoredisClient;
 }
 
-const FAILURES: readonly (readonly [RegExp, RemoteFailure])[] = [
-  [/^(NOAUTH|WRONGPASS|NOPERM)|invalid password|Authentication required/, notDone('store-denied')],
-  [
-    /\bMISCONF\b/,
-    notDone(
-      'store-read-only',
-      'Redis refuses writes because it cannot save to disk (MISCONF): check its disk and its log.',
-    ),
-  ],
-  [/\bREADONLY\b/, notDone('store-read-only')],
-  [/\bOOM\b/, notDone('store-full')],
-  [
-    /\b(MOVED|ASK|CROSSSLOT)\b/,
-    notDone(
-      'store-failed',
-      'This server is part of a Redis Cluster: use a URL such as redis+cluster://HOST:PORT, or a Cluster client.',
-    ),
-  ],
-  [
-    /^(LOADING|BUSY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS)\b|max number of clients|Stream isn't writeable/,
-    notDone('store-unavailable'),
-  ],
-];
-
-/** Maps an error of a client to a failure. */
-function failureOf(error: unknown): RemoteFailure {
-  const { name, message } = error instanceof Error ? error : new Error(String(error));
-  const known = FAILURES.find(([pattern]) => pattern.test(message));
-  if (known) return known[1];
-  // ioredis and node-redis use these names for responses of the server itself; anything else happened in transit.
-  const isAnswer = /^(ReplyError|ErrorReply|SimpleError|BlobError)$/.test(name);
-  return { code: isAnswer ? 'store-failed' : 'store-unavailable', outcome: 'unknown' };
-}
-
 /** Whether the server rejected the database of the URL; ioredis would continue in database 0. */
 function isWrongDatabase(error: Error & { readonly command?: { readonly name?: unknown } }): boolean {
   return error.command?.name === 'select';
@@ -445,6 +442,6 @@ function isWrongDatabase(error: Error & { readonly command?: { readonly name?: u
 
 /** Whether the server rejected this client, so that waiting does not help. */
 function isRefusal(error: Error): boolean {
-  const { code } = failureOf(error);
+  const { code } = redisFailureOf(error);
   return code === 'store-denied' || (code === 'store-failed' && isWrongDatabase(error));
 }

@@ -1,66 +1,28 @@
 import { createHash } from 'node:crypto';
-import { type Duration, seconds } from '../../duration.ts';
-import { ValiseError } from '../../errors.ts';
-import type { Json } from '../../json.ts';
-import { checkKey, toLimit, toMilliseconds, toText } from '../check.ts';
-import { parseEntry } from '../entry-text.ts';
+import { ValiseError } from '../../core/errors.ts';
+import type { Json } from '../../core/json.ts';
+import {
+  checkKey,
+  checkLayout,
+  nextVersion,
+  parseEntry,
+  toLimit,
+  toMilliseconds,
+  toText,
+  Work,
+} from '../driver.ts';
 import { type ServerClock, serverClock } from '../kit/clock.ts';
-import { checkLayout } from '../layout.ts';
 import { mergedPage, pages } from '../page.ts';
-import { endOfPrefix, escapeGlob, isVersion, remoteError } from '../remote.ts';
+import { endOfPrefix, escapeGlob, isVersion, lostReplyError } from '../remote.ts';
 import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
-import { nextVersion } from '../version.ts';
-import { Work } from '../work.ts';
-import { type RedisClient, RedisConnection, type Script } from './connection.ts';
+import type { RedisConnection, Script } from './connection.ts';
 
-export { type RedisBusOptions, redisBus } from './bus.ts';
-export type { RedisClient } from './connection.ts';
-
-/** Options of {@link redisStore}. */
-export interface RedisStoreOptions {
-  /** The prefix of all keys in Redis. @defaultValue `'valise'` */
-  readonly namespace?: string;
-  /** How long a call waits, including for an unreachable server, before it fails with `store-unavailable`. @defaultValue 10 s */
-  readonly timeout?: Duration;
-  /**
-   * With `'replicated'`, a write of a session or of an effect is done only when a replica has it too (`WAIT`), so that
-   * a failover does not lose it. @defaultValue `'local'`
-   */
-  readonly durability?: 'local' | 'replicated';
-  /** Options for ioredis, if Valise creates the client: `tls`, `family`, `natMap`, `sentinelPassword` and so on. */
-  readonly client?: Readonly<Record<string, unknown>>;
-}
-
-/**
- * Opens a store on Redis or Valkey, 5 or later.
- *
- * @param source `redis://user:password@host:6379/0`, `rediss://…` for TLS, `redis+cluster://a:6379,b:6379`,
- *   `redis+sentinel://a:26379,b:26379/PRIMARY/0`; or your own client (ioredis 5 or 6, including a Cluster; node-redis),
- *   which you close yourself.
- *
- * @example
- * ```ts
- * import { redisStore } from 'mcp-valise/store/redis';
- *
- * const store = await redisStore('redis://127.0.0.1:6379');
- * await store.put('cart/7', { items: ['tea'] }, { ttl: 3600 });
- * ```
- */
-export async function redisStore(
-  source: string | RedisClient,
-  options: RedisStoreOptions = {},
-): Promise<Store> {
-  const { namespace = 'valise', timeout = 10, durability = 'local', client } = options;
-  if (!/^[^{}]{1,200}$/.test(namespace)) {
-    throw new ValiseError('store-invalid', `${JSON.stringify(namespace)} cannot be a namespace.`, {
-      next: 'Use 1 to 200 characters without braces.',
-    });
-  }
-  const connection = await RedisConnection.open(source, { timeout: seconds(timeout) * 1000, client });
-  const store = new RedisStore(connection, namespace, durability === 'replicated');
-  // The caller's client does not have to be connected yet.
-  if (typeof source === 'string') await store.prepare();
-  return store;
+/** Throws if the text cannot be the prefix of all keys of a store. */
+export function checkNamespace(namespace: string): void {
+  if (/^[^{}]{1,200}$/.test(namespace)) return;
+  throw new ValiseError('store-invalid', `${JSON.stringify(namespace)} cannot be a namespace.`, {
+    next: 'Use 1 to 200 characters without braces.',
+  });
 }
 
 /** The format of the data in Redis, stored in the namespace. */
@@ -94,14 +56,9 @@ const CRC = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** Returns the hash tag of a key. */
-function tagOf(key: string): string {
-  return TAGS[Math.floor((slotOf(key) * TAGS.length) / 16_384)] as string;
-}
-
 /*
  * Names: `NS:{TAG}:e:KEY` is an entry, `NS:{TAG}:e` the index of listed entries, `NS:{TAG}:l:KEY` a lease and
- * `NS:{TAG}:f` the last fence. There are 64 tags, spread evenly over the slots of a Cluster; a key belongs to the tag
+ * `NS:{TAG}:f` the last fence. There are 60 tags, spread evenly over the slots of a Cluster; a key belongs to the tag
  * of its own slot. An entry is a string `version SP expiresAt-or-0 SP json` that Redis expires. Every script may arrive
  * twice: a condition that fails because the new version is already there has succeeded.
  */
@@ -184,41 +141,54 @@ const RELEASE = script(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`);
 
-class RedisStore implements Store {
+/** A store on a connection to Redis. Entries are spread over the hash tags, each of which has one index. */
+export class RedisStore implements Store {
   readonly #connection: RedisConnection;
   readonly #namespace: string;
   readonly #isReplicated: boolean;
+  readonly #tags: readonly string[];
   readonly #work = new Work();
   readonly #clock: ServerClock;
-  #prepared: Promise<void> | undefined;
-  #marked: Promise<unknown> | undefined;
+  /** What is known of the format: nothing yet, that entries can be read, or that it is stored and entries can be written. */
+  #format: 'unknown' | 'checked' | 'stored' = 'unknown';
   #untilPrune = Math.ceil(Math.random() * PRUNE_EVERY);
 
-  constructor(connection: RedisConnection, namespace: string, isReplicated: boolean) {
+  constructor(
+    connection: RedisConnection,
+    namespace: string,
+    { isReplicated = false, tags = TAGS }: { isReplicated?: boolean; tags?: readonly string[] } = {},
+  ) {
     this.#connection = connection;
     this.#namespace = namespace;
     this.#isReplicated = isReplicated;
+    this.#tags = tags;
     this.#clock = serverClock(async () => {
       const [secs, micros] = (await connection.command(['time'], true)) as [string, string];
       return Number(secs) * 1000 + Number(micros) / 1000;
     });
   }
 
-  /** Checks the format of the stored data and upgrades an older one, once, before the first command. */
-  prepare(): Promise<void> {
-    this.#prepared ??= this.#checkLayout().catch((error: unknown) => {
-      this.#prepared = undefined;
-      throw error;
-    });
-    return this.#prepared;
+  /**
+   * Checks the format of the stored data and upgrades an older one, before the first command. Calls do not share the
+   * promise: on Workers, one that another request has begun may never settle.
+   */
+  async prepare(): Promise<void> {
+    const found = await this.#connection.command(['get', this.#layout], true);
+    const isCurrent = checkLayout(`namespace ${this.#namespace} in Redis`, found, LAYOUT);
+    if (!isCurrent && found !== null) await this.#upgradeTags();
+    else if (!isCurrent && Number(await this.#connection.command(['exists', this.#oldIndex], true)) === 1)
+      await this.#upgradeIndex();
+    if (this.#format !== 'stored') this.#format = isCurrent ? 'stored' : 'checked';
   }
 
   get(key: string): Promise<Entry | undefined> {
-    return this.#run(async () => {
-      checkKey(key);
-      const text = await this.#connection.command(['get', this.#entry(key)], true);
-      return typeof text === 'string' ? parseEntry(key, text) : undefined;
-    });
+    return this.#run(
+      () => {
+        checkKey(key);
+        return this.#connection.command(['get', this.#entry(key)], true);
+      },
+      (text) => (typeof text === 'string' ? parseEntry(key, text) : undefined),
+    );
   }
 
   put(key: string, value: Json, options: PutOptions = {}): Promise<string | undefined> {
@@ -238,8 +208,8 @@ class RedisStore implements Store {
       checkKey(key);
       if (ifVersion !== undefined && !isVersion(ifVersion)) return false;
       const condition = ifVersion === undefined ? '' : `${ifVersion} `;
-      const args = ['2', this.#entry(key), this.#index(tagOf(key)), condition];
-      return Number(await this.#connection.script(DELETE, args, false)) === 1;
+      const args = ['2', this.#entry(key), this.#index(this.#tagOf(key)), condition];
+      return isOne(await this.#connection.script(DELETE, args, false));
     });
   }
 
@@ -248,7 +218,7 @@ class RedisStore implements Store {
       const limit = toLimit(options.limit);
       const end = endOfPrefix(prefix);
       const to = end === undefined ? '+' : `(${end}`;
-      return mergedPage(TAGS, startOf(prefix, options.cursor), limit, async (tag, from, count) => {
+      return mergedPage(this.#tags, startOf(prefix, options.cursor), limit, async (tag, from, count) => {
         const args = ['1', this.#index(tag), from, to, String(Math.min(count, BATCH))];
         const [last, ...keys] = (await this.#connection.script(LIST, args, true)) as [string, ...string[]];
         return { keys, next: last === '' ? undefined : `(${last}` };
@@ -267,7 +237,7 @@ class RedisStore implements Store {
   lease(key: string, ttl: number): Promise<Lease | undefined> {
     return this.#run(async () => {
       checkKey(key);
-      const tag = tagOf(key);
+      const tag = this.#tagOf(key);
       const name = `${this.#namespace}:{${tag}}:l:${key}`;
       const holder = nextVersion();
       const args = ['2', name, `${this.#namespace}:{${tag}}:f`, String(toMilliseconds(ttl)), holder];
@@ -280,28 +250,15 @@ class RedisStore implements Store {
     return this.#work.close(() => this.#connection.close());
   }
 
-  #run<T>(job: () => Promise<T>): Promise<T> {
-    return this.#work.run(async () => {
-      await this.prepare();
-      return job();
-    });
+  #run<T, Result = T>(job: () => Promise<T>, read?: (value: T) => Result): Promise<Result> {
+    return this.#work.run(() => (this.#format === 'unknown' ? this.prepare().then(job) : job()), read);
   }
 
-  async #checkLayout(): Promise<void> {
-    const found = await this.#connection.command(['get', this.#layout], true);
-    if (checkLayout(`namespace ${this.#namespace} in Redis`, found, LAYOUT)) this.#marked = Promise.resolve();
-    else if (found !== null) await this.#upgradeTags();
-    else if (Number(await this.#connection.command(['exists', this.#oldIndex], true)) === 1)
-      await this.#upgradeIndex();
-  }
-
-  /** Writes the format into the namespace, before the first entry. */
-  #mark(): Promise<unknown> {
-    this.#marked ??= this.#connection.command(['set', this.#layout, String(LAYOUT), 'NX'], true);
-    return this.#marked.catch((error: unknown) => {
-      this.#marked = undefined;
-      throw error;
-    });
+  /** Checks the format, and writes it into the namespace before the first entry. */
+  async #mark(): Promise<void> {
+    if (this.#format === 'unknown') await this.prepare();
+    await this.#connection.command(['set', this.#layout, String(LAYOUT), 'NX'], true);
+    this.#format = 'stored';
   }
 
   get #layout(): string {
@@ -329,7 +286,7 @@ class RedisStore implements Store {
     const others: string[] = [];
     for await (const { names } of pages(({ cursor }) => this.#names('*', BATCH, cursor)))
       for (const { tag, kind, key } of names) {
-        if (TAGS.includes(tag)) continue;
+        if (this.#tags.includes(tag)) continue;
         const index = this.#index(tag);
         if (key === undefined) others.push(`${this.#namespace}:{${tag}}:${kind}`);
         else if (kind === 'e') {
@@ -363,49 +320,53 @@ class RedisStore implements Store {
   }
 
   async #put(key: string, json: string, life: string, options: PutOptions): Promise<string | undefined> {
-    await this.prepare();
-    await this.#mark();
+    if (this.#format !== 'stored') await this.#mark();
     const version = nextVersion();
-    const expiresAt = life === '' ? 0 : Math.round((await this.#clock.now()) + Number(life));
+    const time = life === '' ? 0 : this.#clock.now();
+    const expiresAt =
+      life === '' ? 0 : Math.round((typeof time === 'number' ? time : await time) + Number(life));
     const { losses } = this.#connection;
     const isWritten = await this.#write(key, `${version} ${expiresAt} ${json}`, life, options);
     if (isWritten && this.#isReplicated && options.durable)
-      await this.#connection.replicated(slotOf(tagOf(key)));
+      await this.#connection.replicated(slotOf(this.#tagOf(key)));
     // The reply may belong to a second delivery: the first may have succeeded and been overwritten since.
-    if (!isWritten && this.#connection.losses !== losses)
-      throw remoteError(
-        'Redis',
-        { code: 'store-unavailable', outcome: 'unknown' },
-        'the connection was lost',
-      );
+    if (!isWritten && this.#connection.losses !== losses) throw lostReplyError('Redis');
     return isWritten ? version : undefined;
   }
 
-  async #write(key: string, text: string, life: string, options: PutOptions): Promise<boolean> {
+  /** Writes the text of an entry. Resolves to whether the conditions held. */
+  #write(key: string, text: string, life: string, options: PutOptions): Promise<boolean> {
     const { ifVersion, ifAbsent = false, unlisted = false } = options;
     const name = this.#entry(key);
     if (ifVersion !== undefined) {
       const args = ['1', name, String(ifVersion.length), `${ifVersion} `, text, life];
-      return Number(await this.#connection.script(COMPARE_AND_SET, args, true)) === 1;
+      return this.#connection.script(COMPARE_AND_SET, args, true).then(isOne);
     }
     if (!unlisted) {
       const prune = --this.#untilPrune > 0 ? '' : PRUNE;
       if (prune !== '') this.#untilPrune = PRUNE_EVERY;
-      const args = ['2', name, this.#index(tagOf(key)), text, life, ifAbsent ? 'absent' : '', prune];
-      return Number(await this.#connection.script(PUT_LISTED, args, true)) === 1;
+      const args = ['2', name, this.#index(this.#tagOf(key)), text, life, ifAbsent ? 'absent' : '', prune];
+      return this.#connection.script(PUT_LISTED, args, true).then(isOne);
     }
     const expiry = life === '' ? [] : ['PX', life];
-    const reply = await this.#connection.command(
-      ['set', name, text, ...(ifAbsent ? ['NX'] : []), ...expiry],
-      true,
-    );
-    if (reply !== null) return true;
+    const args = ['set', name, text, ...(ifAbsent ? ['NX'] : []), ...expiry];
+    return this.#connection
+      .command(args, true)
+      .then((reply) => reply !== null || this.#isWritten(name, text));
+  }
+
+  /** Whether an entry has the version of `text`, because an earlier delivery has written it. */
+  async #isWritten(name: string, text: string): Promise<boolean> {
     const mine = text.slice(0, text.indexOf(' ') + 1);
     return (await this.#connection.command(['getrange', name, '0', String(mine.length - 1)], true)) === mine;
   }
 
+  #tagOf(key: string): string {
+    return this.#tags[Math.floor((slotOf(key) * this.#tags.length) / 16_384)] as string;
+  }
+
   #entry(key: string): string {
-    return `${this.#index(tagOf(key))}:${key}`;
+    return `${this.#index(this.#tagOf(key))}:${key}`;
   }
 
   #index(tag: string): string {
@@ -418,7 +379,7 @@ class RedisStore implements Store {
       renew: (ttl) =>
         this.#work.run(async () => {
           const args = ['1', name, mine, String(toMilliseconds(ttl))];
-          return Number(await this.#connection.script(RENEW, args, true)) === 1;
+          return isOne(await this.#connection.script(RENEW, args, true));
         }),
       release: async () => {
         // A lease that cannot be released expires by itself, so the work done under it does not fail.
@@ -426,6 +387,10 @@ class RedisStore implements Store {
       },
     };
   }
+}
+
+function isOne(reply: unknown): boolean {
+  return Number(reply) === 1;
 }
 
 function startOf(prefix: string, cursor: string | undefined): string {

@@ -12,9 +12,19 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { ValiseError } from '../../errors.ts';
-import { busyError, errnoOf, fsError, fullError, readOnlyError } from '../fs-error.ts';
-import { checkPrivate, corruptError, foreignError, setAside, statOf } from '../private-file.ts';
+import { ValiseError } from '../../core/errors.ts';
+import {
+  busyError,
+  checkPrivate,
+  corruptError,
+  errnoOf,
+  foreignError,
+  fsError,
+  fullError,
+  readOnlyError,
+  setAside,
+  statOf,
+} from '../private-file.ts';
 import { type Database, errorKindOf, openDatabase } from './library.ts';
 
 /** `VALS`: the application id in the SQLite header that identifies Valise files. */

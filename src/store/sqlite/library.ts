@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { ValiseError } from '../../errors.ts';
+import { ValiseError } from '../../core/errors.ts';
 
 /** A parameter or column of a statement. */
 export type SqlValue = string | number | null;

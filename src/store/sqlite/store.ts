@@ -1,15 +1,20 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { ValiseError } from '../../errors.ts';
-import type { Json } from '../../json.ts';
-import { checkKey, closedError, toLimit, toMilliseconds, toText } from '../check.ts';
-import { parseValue } from '../entry-text.ts';
+import { ValiseError } from '../../core/errors.ts';
+import type { Json } from '../../core/json.ts';
+import {
+  checkKey,
+  closedError,
+  nextVersion,
+  parseValue,
+  toLimit,
+  toMilliseconds,
+  toText,
+} from '../driver.ts';
 import type { LocalStoreOptions } from '../file/store.ts';
+import { SEAL_MARK, sealedError, untilSealed } from '../plain.ts';
 import { privateFile, statOf } from '../private-file.ts';
 import { sealedStore, toKeyring } from '../sealed.ts';
-import { sealedError } from '../sealed-error.ts';
 import type { Entry, EntryPage, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
-import { SEAL_MARK, untilSealed } from '../unsealed.ts';
-import { nextVersion } from '../version.ts';
 import { checkParts, freeReserve, keepReserve, movedError, openSqliteFile, sqliteError } from './file.ts';
 import { type Database, errorKindOf, loadSqlite, type Statement } from './library.ts';
 

@@ -1,47 +1,46 @@
-import { ValiseError } from '../../../errors.ts';
+import { ValiseError } from '../../../core/errors.ts';
+import type { TransportLike } from '../../../core/instrument.ts';
 import {
-  emptyResult,
   isProblem,
+  knowsSessionExtension,
   type ListenRequest,
+  type Notification,
   pollResult,
   type Result,
   readListenParams,
   sessionNotFound,
+  sessionRequired,
   tagNotification,
 } from '../../../wire/index.ts';
+import type { ServerContext } from '../../context.ts';
 import type { Exchange, Reply, ServerLink } from '../../exchange.ts';
 import { type Exceeded, Quota } from '../../quota.ts';
-import { isRefusal, type Keeping, type Requester } from '../held.ts';
-import { type Failed, invalid, knowsUs } from '../reply.ts';
-import type { Admit } from './admission.ts';
-import { type Audience, wantedBy } from './audience.ts';
-import type { Channel, Signal } from './channel.ts';
-import { Listener, MAX_WAITING } from './listener.ts';
-import { cursorOf, type NotificationLog, since } from './log.ts';
-import type { Notifier, NotifierOptions } from './notifier.ts';
+import { isRefusal, type Requester, type SessionBackend } from '../backend.ts';
+import { type Failed, invalid } from '../errors.ts';
+import type { SessionExpiry } from '../expiry.ts';
+import type { SessionsSettings } from '../options.ts';
+import type { RequiredSessions } from '../required.ts';
+import { type Audience, Listener, MAX_WAITING, wantedBy } from './listener.ts';
+import { cursorOf, type NotificationLog, since } from './notification-log.ts';
+import type { Channel, Notifier, Signal } from './notifier.ts';
 import type { Subscriptions } from './subscriptions.ts';
-import { unrouted } from './unrouted.ts';
 
-/** Options of `Listeners`. */
+/** Options of {@link Listeners}. */
 export interface ListenersOptions {
-  readonly keeping: Keeping;
+  readonly settings: Pick<SessionsSettings, 'maxListeners' | 'maxListenersPerCaller' | 'mayListen'>;
+  readonly backend: SessionBackend;
+  readonly expiry: SessionExpiry;
+  readonly required: RequiredSessions;
   readonly log: NotificationLog;
   readonly channel: Channel;
   readonly subscriptions: Subscriptions;
-  readonly admit: Admit;
-  /** Returns the subscriber of a request. */
-  readonly subscriberOf: NotifierOptions['subscriberOf'];
-  readonly follow: Notifier['follow'];
-  readonly max: number;
-  readonly maxPerCaller: number;
+  readonly notifier: Notifier;
   /** Whether instances share a store but no bus. The log is then polled. */
-  readonly looks: boolean;
+  readonly polls: boolean;
+  readonly events: ServerContext['events'];
+  /** Reports why a session was refused. */
   readonly refuse: (id: string, reason: string) => void;
-  /** Called when a listener does not read and more notifications wait for it than memory may hold. */
-  readonly behind: () => void;
   readonly failed: Failed;
-  /** Whether the session can be used. */
-  readonly lives: (id: string) => Promise<boolean>;
 }
 
 /** An open listener, and how to end it. */
@@ -53,7 +52,7 @@ interface Open {
 }
 
 const BEAT = 15_000;
-const LOOK = 1000;
+const POLL = 1000;
 
 /** The listeners of this instance. */
 export class Listeners {
@@ -63,7 +62,16 @@ export class Listeners {
 
   constructor(options: ListenersOptions) {
     this.#options = options;
-    this.#places = new Quota({ perCaller: { count: options.maxPerCaller }, total: { count: options.max } });
+    const { maxListeners, maxListenersPerCaller } = options.settings;
+    this.#places = new Quota({
+      perCaller: { count: maxListenersPerCaller },
+      total: { count: maxListeners },
+    });
+  }
+
+  /** The number of listeners that are open now. */
+  get count(): number {
+    return this.#places.count;
   }
 
   /** Answers a listen request once it is over: with the result of a poll, at the end of a stream, or with an error. */
@@ -82,26 +90,50 @@ export class Listeners {
     }
   }
 
+  /**
+   * Returns why a client may not listen to a session (or, without one, to what belongs to none) and to resources.
+   *
+   * Returns undefined if it may.
+   */
+  async admit(
+    exchange: Exchange,
+    session: string | undefined,
+    resources: readonly string[],
+  ): Promise<Reply | undefined> {
+    const { required, settings } = this.#options;
+    const needsSession = (uri: string): boolean =>
+      required.includes(exchange, { ...exchange.request, method: 'resources/subscribe', params: { uri } });
+    // A subscriber may get a default session; the middleware handles that.
+    const isOnItsOwn = session === undefined && exchange.method !== 'resources/subscribe';
+    if (isOnItsOwn && resources.some(needsSession))
+      return { error: sessionRequired(exchange.spelling.sessions) };
+    const { mayListen } = settings;
+    if (mayListen && (await mayListen({ principal: exchange.principal, session, resources })) !== true)
+      throw accessDenied();
+    return undefined;
+  }
+
   async #receive(exchange: Exchange, requester: Requester, asked: ListenRequest): Promise<Reply> {
-    const held = asked.session && (await this.#options.keeping.open(asked.session, requester));
-    if (held && isRefusal(held)) {
-      const { sessionId } = asked.session as { sessionId: string };
-      this.#options.refuse(sessionId, held.refused);
+    const { backend, refuse, subscriptions, notifier } = this.#options;
+    const opened = asked.session && (await backend.open(asked.session, requester));
+    if (asked.session && opened && isRefusal(opened)) {
+      const { sessionId } = asked.session;
+      refuse(sessionId, opened.refused);
       return { error: sessionNotFound(exchange.spelling.sessions, sessionId) };
     }
-    const { subscriptions, subscriberOf, follow } = this.#options;
+    const session = opened && !isRefusal(opened) ? opened.record.id : undefined;
     const { resources = [] } = asked;
-    const refused = await this.#options.admit(exchange, held?.id, resources);
+    const refused = await this.admit(exchange, session, resources);
     if (refused) return refused;
-    const audience = { scope: held?.id ?? '', owner: requester.shelf, resources };
+    const audience = { scope: session ?? '', owner: requester.index, resources };
     if (resources.length > 0) {
-      const subscriber = subscriberOf(exchange, audience.scope);
+      const subscriber = subscriptions.subscriberOf(exchange, audience.scope);
       await subscriptions.add(resources, subscriber);
-      follow(exchange, subscriber);
+      notifier.follow(exchange, subscriber);
     }
     if (asked.poll) return { result: await this.#poll(exchange, asked, audience) };
     await this.#stream(exchange, asked, audience);
-    return { result: emptyResult(exchange.era) };
+    return { result: {} };
   }
 
   #tooMany(exceeded: Exceeded): ValiseError {
@@ -146,7 +178,7 @@ export class Listeners {
       'end' in signal ? finish() : look(),
     );
     const timer = setTimeout(finish, asked.wait * 1000);
-    const looking = this.#options.looks ? setInterval(look, LOOK) : undefined;
+    const polling = this.#options.polls ? setInterval(look, POLL) : undefined;
     const open: Open = { link: exchange.link, end: finish };
     this.#open.add(open);
     whenAborted(exchange.signal, finish);
@@ -154,7 +186,7 @@ export class Listeners {
     look();
     await woken;
     clearTimeout(timer);
-    clearInterval(looking);
+    clearInterval(polling);
     this.#open.delete(open);
     await off();
     return bring().then(
@@ -165,10 +197,10 @@ export class Listeners {
 
   /** Sends notifications to the client until it is gone or the session is over. */
   async #stream(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<void> {
-    const { channel, log, looks, lives, subscriptions, behind } = this.#options;
+    const { channel, log, polls, expiry, subscriptions } = this.#options;
     const { link, spelling, request, signal } = exchange;
     const { scope } = audience;
-    const positions = knowsUs(exchange);
+    const positions = knowsSessionExtension(spelling, exchange.peer.capabilities);
     const timers: NodeJS.Timeout[] = [];
     let finish = (): void => {};
     const ended = new Promise<void>((resolve) => {
@@ -182,7 +214,7 @@ export class Listeners {
       wanted: wantedBy(audience, subscriptions),
       write: (notification) =>
         link.send(unrouted(notification, link.transport), { relatedRequestId: request.id }),
-      behind,
+      behind: () => this.#reportBehind(),
       ended: finish,
     });
     const open: Open = { link, scope, end: () => listener.end('lost') };
@@ -206,15 +238,15 @@ export class Listeners {
       isOpen = true;
       for (const signal of waiting) listener.signal(signal);
       if (hasMore) {
-        behind();
+        this.#reportBehind();
         listener.look();
       }
       const check = async (): Promise<void> => {
-        if (scope !== '' && !(await lives(scope))) listener.end('over');
+        if (scope !== '' && !(await expiry.isUsable(scope))) listener.end('over');
         else if (positions) listener.beat();
       };
       timers.push(setInterval(() => void check().catch(() => undefined), BEAT).unref());
-      if (looks) timers.push(setInterval(() => listener.look(), LOOK).unref());
+      if (polls) timers.push(setInterval(() => listener.look(), POLL).unref());
       await ended;
     } finally {
       for (const timer of timers) clearInterval(timer);
@@ -222,10 +254,42 @@ export class Listeners {
       void off();
     }
   }
+
+  /** Reports that a listener does not read, and more notifications wait for it than memory may hold. */
+  #reportBehind(): void {
+    this.#options.events.emit('rejected', {
+      family: 'sessions',
+      what: 'notifications for a listener',
+      reason: `it does not read, and ${MAX_WAITING} wait in memory; the rest is read from the log later`,
+    });
+  }
 }
 
 /** Calls `ended` when the signal is aborted, also if it has been aborted already. */
 function whenAborted(signal: AbortSignal, ended: () => void): void {
   if (signal.aborted) ended();
   else signal.addEventListener('abort', ended, { once: true });
+}
+
+/**
+ * Hides a notification from the v2 SDK's stdio entry until it is serialized.
+ *
+ * That entry routes change notifications of the newer era to its own subscriptions, and drops those that nobody subscribed to
+ * in its way. Our listeners subscribe in another way.
+ */
+function unrouted(notification: Notification, transport: TransportLike): Notification {
+  if (!('_outboundIntercept' in transport)) return notification;
+  const disguised = { ...notification, listener: true };
+  Object.defineProperty(disguised, 'toJSON', { enumerable: false, value: () => notification });
+  return disguised;
+}
+
+function accessDenied(): ValiseError {
+  return new ValiseError(
+    'access-denied',
+    'The server does not let this client listen to what it requested.',
+    {
+      next: 'Ask without the resources that are not for it.',
+    },
+  );
 }

@@ -1,13 +1,12 @@
-import { ValiseError } from '../../../errors.ts';
-import { sha256 } from '../../../sha256.ts';
+import { ValiseError } from '../../../core/errors.ts';
+import { sha256 } from '../../../core/sha256.ts';
 import { type Collection, collection, MARK, type Members, recordsOf } from '../../../store/kit/collection.ts';
 import type { Store } from '../../../store/types.ts';
+import { itemsIn } from '../../capped-list.ts';
 import type { Exchange } from '../../exchange.ts';
+import { requesterOf } from '../backend.ts';
 import type { SessionsSettings } from '../options.ts';
-import type { Registry } from '../registry.ts';
-import { requesterOf } from '../requester.ts';
-import { roomFor } from '../room.ts';
-import { listIn } from '../shelf.ts';
+import type { SessionIndex } from '../session-index.ts';
 
 /** A subscriber: a session, or without one ('') its owner, if anything tells one owner from another. */
 export interface Subscriber {
@@ -19,41 +18,13 @@ export interface Subscriber {
   readonly reserve?: ((id: string) => Promise<void>) | undefined;
 }
 
-/**
- * Creates the function that returns the subscriber of a request.
- *
- * Anonymous subscribers without a session count like sessions: toward their caller, and in total.
- */
-export function subscribers(
-  settings: SessionsSettings,
-  registry: Registry,
-): (exchange: Exchange, scope: string) => Subscriber {
-  return (exchange, scope) => {
-    const requester = requesterOf(exchange);
-    const subscriber: Subscriber = { scope, owner: requester.shelf };
-    if (scope !== '' || requester.owner !== null) return subscriber;
-    const { transportSession } = exchange;
-    return {
-      ...subscriber,
-      // A subscription on a connection of this process ends with it. For others nothing tells when they are gone.
-      ttl: transportSession?.startsWith('link:') ? settings.maxLifetime : settings.maxAnonymousLifetime,
-      async reserve(id) {
-        const { caps } = roomFor(settings, requester, { id, implicit: true });
-        await registry.reserve({ id, created: Date.now() }, caps);
-      },
-    };
-  };
-}
-
 /** Options of `Subscriptions`. */
 export interface SubscriptionsOptions {
   readonly store: Store;
-  /** The maximum lifetime of a session, in seconds. */
-  readonly ttl: number;
-  /** The maximum number of resources of one subscriber. */
-  readonly max: number;
-  /** Whether a session that was last seen at a time can still be used. */
-  readonly lives: (id: string, at: number) => Promise<boolean>;
+  readonly settings: Pick<SessionsSettings, 'maxLifetime' | 'maxAnonymousLifetime' | 'maxSubscriptions'>;
+  readonly index: SessionIndex;
+  /** Whether a session that was last used at a time can still be used. */
+  readonly isUsable: (id: string, lastUsed: number) => Promise<boolean>;
 }
 
 /** A session that subscribed, and when it last did so. */
@@ -63,7 +34,7 @@ type Place = readonly [scope: string, at: number];
 const MAX_SESSIONS = 1000;
 /** How long a subscription need not be written again, in milliseconds. A client that polls repeats it with each poll. */
 const FRESH = 60_000;
-/** How long unidentified listeners without a session are told of resources after asking for any, in seconds. */
+/** How long unidentified listeners without a session get updates of resources after asking for any, in seconds. */
 const UNNAMED = 3600;
 const ANYBODY = 'subscribed-by-anybody';
 
@@ -77,11 +48,33 @@ export class Subscriptions {
     this.#records = collection(options.store, '', recordsOf('subscription record'), { unlisted: true });
   }
 
+  /**
+   * Returns the subscriber of a request.
+   *
+   * Anonymous subscribers without a session count like sessions: toward their caller, and in total.
+   */
+  subscriberOf(exchange: Exchange, scope: string): Subscriber {
+    const requester = requesterOf(exchange);
+    const subscriber: Subscriber = { scope, owner: requester.index };
+    if (scope !== '' || requester.owner !== null) return subscriber;
+    const { settings, index } = this.#options;
+    const isOnConnection = exchange.transportSession?.startsWith('link:') === true;
+    return {
+      ...subscriber,
+      // A subscription on a connection of this process ends with it. For others nothing tells when they are gone.
+      ttl: isOnConnection ? settings.maxLifetime : settings.maxAnonymousLifetime,
+      async reserve(id) {
+        const placement = index.placementOf(requester, { id, isDefault: true });
+        await index.add({ id, created: Date.now() }, placement);
+      },
+    };
+  }
+
   /** Returns the sessions to notify of a resource. '' is among them if somebody without a session may want to know. */
   async scopesOf(uri: string): Promise<readonly string[]> {
     const { store } = this.#options;
-    const [kept, anybody] = await Promise.all([this.#records.get(keyOf(uri)), store.get(ANYBODY)]);
-    const scopes = listIn<Place>(kept?.value, 'places').map(([scope]) => scope);
+    const [record, anybody] = await Promise.all([this.#records.get(keyOf(uri)), store.get(ANYBODY)]);
+    const scopes = itemsIn<Place>(record?.value, 'places').map(([scope]) => scope);
     return anybody && !scopes.includes('') ? [...scopes, ''] : scopes;
   }
 
@@ -101,7 +94,7 @@ export class Subscriptions {
     const { scope, owner } = subscriber;
     if (uris.length === 0) return;
     if (scope === '' && owner === undefined) return this.#tellAnybody(UNNAMED);
-    await this.#note(uris, subscriber);
+    await this.#addTo(uris, subscriber);
     if (scope !== '') for (const uri of uris) await this.#add(uri, scope);
     else {
       const ttl = this.#ttlOf(subscriber);
@@ -114,11 +107,12 @@ export class Subscriptions {
     const now = Date.now();
     return this.#change(keyOf(uri), async (places) => {
       const known = places.find(([each]) => each === scope);
-      if (known && now - known[1] < Math.min(FRESH, this.#options.ttl * 500)) return undefined;
+      if (known && now - known[1] < Math.min(FRESH, this.#options.settings.maxLifetime * 500))
+        return undefined;
       const others = places.filter(([each]) => each !== scope);
-      const kept = others.length < MAX_SESSIONS ? others : await this.#living(others);
-      if (kept.length >= MAX_SESSIONS) throw tooManySessions();
-      return [...kept, [scope, now]];
+      const usable = others.length < MAX_SESSIONS ? others : await this.#usable(others);
+      if (usable.length >= MAX_SESSIONS) throw tooManySessions();
+      return [...usable, [scope, now]];
     });
   }
 
@@ -138,7 +132,7 @@ export class Subscriptions {
     if (scope !== '') await this.#removeFrom(keyOf(uri), scope);
     else if (owner !== undefined) await this.#options.store.delete(ownKey(uri, owner));
     else return;
-    await this.#unnote(subscriber, sha256(uri));
+    await this.#removeFromRecord(subscriber, sha256(uri));
   }
 
   #removeFrom(key: string, scope: string): Promise<void> {
@@ -151,29 +145,29 @@ export class Subscriptions {
   async forget(subscriber: Subscriber): Promise<void> {
     const { store } = this.#options;
     const { scope, owner } = subscriber;
-    const note = noteKey(subscriber);
-    const uris = listIn<string>((await this.#records.get(note))?.value, 'uris');
+    const key = recordKey(subscriber);
+    const uris = itemsIn<string>((await this.#records.get(key))?.value, 'uris');
     for (const uri of uris) {
       if (scope !== '') await this.#removeFrom(`subscribed/${uri}`, scope);
       else await store.delete(`subscribed/${uri}/${sha256(owner ?? '')}`);
     }
-    if (uris.length > 0) await store.delete(note);
+    if (uris.length > 0) await store.delete(key);
   }
 
   /** Records what a subscriber has subscribed to. Throws if that is too much. */
-  async #note(uris: readonly string[], subscriber: Subscriber): Promise<void> {
-    const { store, max } = this.#options;
-    const key = noteKey(subscriber);
+  async #addTo(uris: readonly string[], subscriber: Subscriber): Promise<void> {
+    const { store, settings } = this.#options;
+    const key = recordKey(subscriber);
     let isNew = false;
     const ttl = this.#ttlOf(subscriber);
     await this.#records.update(
       key,
       (found) => {
-        const noted = listIn<string>(found?.value, 'uris');
-        const all = new Set([...noted, ...uris.map((uri) => sha256(uri))]);
-        if (all.size > max) throw tooMany();
-        isNew = noted.length === 0;
-        return all.size === noted.length ? undefined : { uris: [...all] };
+        const subscribed = itemsIn<string>(found?.value, 'uris');
+        const all = new Set([...subscribed, ...uris.map((uri) => sha256(uri))]);
+        if (all.size > settings.maxSubscriptions) throw tooMany();
+        isNew = subscribed.length === 0;
+        return all.size === subscribed.length ? undefined : { uris: [...all] };
       },
       { ttl },
     );
@@ -186,38 +180,38 @@ export class Subscriptions {
     }
   }
 
-  #ttlOf({ ttl = this.#options.ttl }: Subscriber): number {
+  #ttlOf({ ttl = this.#options.settings.maxLifetime }: Subscriber): number {
     return ttl;
   }
 
-  async #unnote(subscriber: Subscriber, uri: string): Promise<void> {
+  async #removeFromRecord(subscriber: Subscriber, uri: string): Promise<void> {
     const ttl = this.#ttlOf(subscriber);
     await this.#records.update(
-      noteKey(subscriber),
+      recordKey(subscriber),
       (found) => {
-        const noted = listIn<string>(found?.value, 'uris');
-        if (!noted.includes(uri)) return undefined;
-        return noted.length === 1 ? null : { uris: noted.filter((each) => each !== uri) };
+        const subscribed = itemsIn<string>(found?.value, 'uris');
+        if (!subscribed.includes(uri)) return undefined;
+        return subscribed.length === 1 ? null : { uris: subscribed.filter((each) => each !== uri) };
       },
       { ttl },
     );
   }
 
-  async #living(places: readonly Place[]): Promise<readonly Place[]> {
-    const { lives } = this.#options;
-    const living = await Promise.all(places.map(([scope, at]) => lives(scope, at)));
-    return places.filter((_, index) => living[index]);
+  async #usable(places: readonly Place[]): Promise<readonly Place[]> {
+    const { isUsable } = this.#options;
+    const usable = await Promise.all(places.map(([scope, at]) => isUsable(scope, at)));
+    return places.filter((_, index) => usable[index]);
   }
 
   async #change(
     key: string,
     step: (places: readonly Place[]) => Promise<readonly Place[] | undefined>,
   ): Promise<void> {
-    const { ttl } = this.#options;
+    const ttl = this.#options.settings.maxLifetime;
     await this.#records.update(
       key,
       async (found) => {
-        const places = await step(listIn<Place>(found?.value, 'places'));
+        const places = await step(itemsIn<Place>(found?.value, 'places'));
         return places?.length === 0 ? null : places && { places };
       },
       { ttl },
@@ -225,7 +219,7 @@ export class Subscriptions {
   }
 }
 
-function noteKey({ scope, owner }: Subscriber): string {
+function recordKey({ scope, owner }: Subscriber): string {
   return scope === '' ? `subscriber/owner/${sha256(owner ?? '')}` : `subscriber/${sha256(scope)}`;
 }
 
