@@ -11,7 +11,11 @@ export default defineConfig({
         replacement: src('$1/index'),
       },
       { find: 'mcp-valise/wire', replacement: src('wire/public') },
-      { find: /^mcp-valise\/store\/(sqlite|redis|postgres)$/, replacement: src('store/$1/store') },
+      { find: 'mcp-valise/store/redis', replacement: src('store/redis/index') },
+      {
+        find: /^mcp-valise\/store\/(sqlite|postgres|upstash|durable-object|workers-kv)$/,
+        replacement: src('store/$1/store'),
+      },
     ],
   },
   test: {
@@ -24,9 +28,9 @@ export default defineConfig({
     // A poll waits for a condition; the default of one second is an assertion about the speed of the machine.
     expect: { poll: { timeout: 30_000 } },
     maxWorkers: 2,
-    // Errors in sources are `npm run check`'s to report; here only the type tests count.
+    // Type tests run with `--typecheck`, as `npm test` does: they take as long as a compilation. Errors in sources are
+    // `npm run check`'s to report; here only the type tests count.
     typecheck: {
-      enabled: true,
       include: ['test/**/*.test-d.ts'],
       tsconfig: './tsconfig.json',
       ignoreSourceErrors: true,

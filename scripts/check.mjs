@@ -30,8 +30,11 @@ const CHECKS = {
   // The command line has no types to check, because it is run and not imported.
   attw: () => bin('@arethetypeswrong/cli/dist/index.js', tarball(LIBRARY), '--profile', 'esm-only'),
   knip: () => bin('knip/bin/knip.js'),
+  words: () => node('scripts/words.mjs'),
+  spelling: () => node('scripts/spelling.mjs'),
+  docs: () => node('scripts/docs.mjs'),
   api: () => node('scripts/api-report.mjs', '--check'),
-  rooms: () => bin('vitest/vitest.mjs', 'run', 'test/house/rooms.test.ts'),
+  folders: () => bin('vitest/vitest.mjs', 'run', 'test/house/folders.test.ts'),
   trace: () => node('scripts/trace.mjs', '--missing'),
 };
 

@@ -10,9 +10,13 @@ const PROGRAMS = {
   'nginx-light': 'nginx',
   haproxy: 'haproxy',
   pgbouncer: 'pgbouncer',
+  prometheus: 'prometheus',
   tmux: 'tmux',
   chromium: 'chromium',
 };
+
+/** Programs that not every release has. Their tests are skipped, with the reason, if they cannot be installed. */
+const OPTIONAL = ['valkey-server'];
 
 /** A server that the environment names need not be installed here. */
 const NAMED = { 'redis-server': 'VALISE_TEST_REDIS', postgresql: 'VALISE_TEST_POSTGRES' };
@@ -31,6 +35,13 @@ export function ensure(packages = Object.keys(PROGRAMS)) {
       return [{ name, message: error.message }];
     }
   });
+  for (const name of OPTIONAL) {
+    try {
+      need(name, name);
+    } catch (error) {
+      console.error(`Without ${name}: ${error.message}`);
+    }
+  }
   if (failures.length === 0) return;
   const names = failures.map(({ name }) => name).join(' ');
   const details = failures.map(({ message }) => `  ${message}`).join('\n');

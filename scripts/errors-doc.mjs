@@ -1,10 +1,10 @@
 #!/usr/bin/env node
-// Generates the tables of docs/errors.md from src/error-codes.ts. `node scripts/errors-doc.mjs` writes them; the test
+// Generates the tables of docs/errors.md from src/core/error-codes.ts. `node scripts/errors-doc.mjs` writes them; the test
 // test/docs/errors.test.ts compares.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-const source = new URL('../src/error-codes.ts', import.meta.url);
+const source = new URL('../src/core/error-codes.ts', import.meta.url);
 const page = new URL('../docs/errors.md', import.meta.url);
 const START = '<!-- codes -->';
 const END = '<!-- end of codes -->';

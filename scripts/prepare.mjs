@@ -42,6 +42,19 @@ export async function install() {
   await must('npm install', 'npm', args, { env: { ...process.env, ...headers() } });
 }
 
+/**
+ * Installs the packages of a folder that has its own lock file, such as `site`, if they are not installed yet. No package
+ * there needs its install script.
+ */
+export async function installFolder(folder) {
+  const wanted = readFileSync(`${root}${folder}/package-lock.json`, 'utf8');
+  const stamp = `${root}${folder}/node_modules/.installed`;
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return;
+  const args = ['install', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline'];
+  await must(`${folder}: npm install`, 'npm', args, { cwd: `${root}${folder}` });
+  writeFileSync(stamp, wanted);
+}
+
 /** Compiles native packages against Node's headers if they are installed beside it, without a download. */
 function headers() {
   const prefix = dirname(dirname(realpathSync(process.execPath)));

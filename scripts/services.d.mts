@@ -17,7 +17,16 @@ export interface Service {
 
 export type ServiceKind = 'redis' | 'postgres';
 
-export function startRedis(options?: { cluster?: boolean; args?: string[]; disk?: string }): Promise<Service>;
+/** The servers that speak the protocol of Redis. */
+export type RedisEngine = 'redis' | 'valkey';
+/** Whether Valkey is installed, or can be installed now. */
+export function hasValkey(): boolean;
+export function startRedis(options?: {
+  cluster?: boolean;
+  args?: string[];
+  disk?: string;
+  engine?: RedisEngine;
+}): Promise<Service>;
 /** Several Redis servers that work together. */
 export interface RedisFleet {
   readonly url: string;
@@ -28,8 +37,12 @@ export function startRedisCluster(options?: {
   masters?: number;
   replicas?: number;
   args?: string[];
+  engine?: RedisEngine;
 }): Promise<RedisFleet>;
-export function startRedisSentinel(options?: { replicas?: number }): Promise<RedisFleet>;
+export function startRedisSentinel(options?: {
+  replicas?: number;
+  engine?: RedisEngine;
+}): Promise<RedisFleet>;
 export function startPostgres(options?: { settings?: Record<string, string> }): Promise<Service>;
 /** A primary and a streaming replica of it. */
 export interface PostgresPair {
@@ -49,6 +62,8 @@ export function startNginx(options: { upstreams: string[]; failover?: boolean })
 /** nginx and HAProxy as `examples/nginx.conf` and `examples/haproxy.cfg` configure them, before three instances (`host:port`). */
 export function startDocumentedNginx(options: { upstreams: string[] }): Promise<Service>;
 export function startHaproxy(options: { upstreams: string[] }): Promise<Service>;
+/** Prometheus, which scrapes `target` (`host:port`). */
+export function startPrometheus(options: { target: string }): Promise<Service>;
 /** PgBouncer in transaction mode before a PostgreSQL. */
 export function startPgBouncer(options: { postgres: string }): Promise<Service>;
 

@@ -10,13 +10,14 @@ import { once } from 'node:events';
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { startPostgres, startPostgresPair } from './services/postgres.mjs';
-import { startRedis, startRedisCluster, startRedisSentinel } from './services/redis.mjs';
+import { hasValkey, startRedis, startRedisCluster, startRedisSentinel } from './services/redis.mjs';
 
 export { freePort } from './services/daemon.mjs';
 export { startHaproxy } from './services/haproxy.mjs';
 export { startDocumentedNginx, startNginx } from './services/nginx.mjs';
 export { startPgBouncer } from './services/pgbouncer.mjs';
-export { startPostgres, startPostgresPair, startRedis, startRedisCluster, startRedisSentinel };
+export { startPrometheus } from './services/prometheus.mjs';
+export { hasValkey, startPostgres, startPostgresPair, startRedis, startRedisCluster, startRedisSentinel };
 
 const KINDS = {
   redis: { variable: 'VALISE_TEST_REDIS', start: startRedis },

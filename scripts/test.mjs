@@ -21,7 +21,7 @@ const HELP = `npm test [-- OPTIONS] [FILTERS…]
 /** @type {import('./results.mjs').Report} */
 const NOTHING = { tests: [], files: [], broken: [], passed: 0, failed: 0, skipped: 0 };
 
-const TWICE = ['test/store', 'test/seal', 'test/link', 'test/server'];
+const TWICE = ['test/store', 'test/seal', 'test/edge', 'test/server'];
 /** Enables Node 24's implementation of async contexts, which differs from that of Node 20. */
 const NEXT_CONTEXTS = '--experimental-async-context-frame';
 
@@ -59,7 +59,13 @@ async function main() {
   const title = values.title === undefined ? [] : ['-t', values.title];
   const report = partial ? `${root}.cache/test-results-partial.json` : FULL_REPORT;
   const reports = [
-    await vitest(partial ? 'some tests' : 'all tests', process.execPath, [...filters, ...title], report, env),
+    await vitest(
+      partial ? 'some tests' : 'all tests',
+      process.execPath,
+      ['--typecheck', ...filters, ...title],
+      report,
+      env,
+    ),
   ];
   if (!partial && !values['no-node22']) reports.push(await onNode22(env));
   finish(reports.filter(Boolean), start);

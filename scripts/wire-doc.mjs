@@ -81,7 +81,7 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
           code(NAMES.legacy.code.sessionRequired),
         ],
         [
-          `${code(NAMES.legacy.code.sessionNotFound)} with “Session required” in the message, or where no session was sent`,
+          `${code(NAMES.legacy.code.sessionNotFound)} with “Session required” in the message, or if no session was sent`,
           code(NAMES.legacy.code.sessionRequired),
         ],
       ],

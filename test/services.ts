@@ -2,6 +2,7 @@ import { relative } from 'node:path';
 import { expect, inject } from 'vitest';
 import {
   freePort,
+  hasValkey,
   type Service,
   type ServiceKind,
   startDocumentedNginx,
@@ -10,6 +11,7 @@ import {
   startPgBouncer,
   startPostgres,
   startPostgresPair,
+  startPrometheus,
   startRedis,
   startRedisCluster,
   startRedisSentinel,
@@ -17,6 +19,7 @@ import {
 
 export {
   freePort,
+  hasValkey,
   type Service,
   startDocumentedNginx,
   startHaproxy,
@@ -24,6 +27,7 @@ export {
   startPgBouncer,
   startPostgres,
   startPostgresPair,
+  startPrometheus,
   startRedis,
   startRedisCluster,
   startRedisSentinel,

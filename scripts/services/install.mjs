@@ -4,11 +4,13 @@ import {
   constants,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
 const POLICY = '/usr/sbin/policy-rc.d';
@@ -45,7 +47,10 @@ export function need(binary, packageName) {
   return path;
 }
 
-/** Installs a package. Debian starts a server as soon as it is installed; this prevents that. */
+/**
+ * Installs a package. Debian starts a server as soon as it is installed; this prevents that. If the release does not have the
+ * package, its backports are searched too.
+ */
 function install(packageName) {
   const made = [];
   const place = (path, text, mode) => {
@@ -60,21 +65,44 @@ function install(packageName) {
     const first = aptGet(packageName);
     if (first.status === 0) return first.output;
     aptGet();
-    return aptGet(packageName).output;
+    const second = aptGet(packageName);
+    return second.status === 0 ? second.output : fromBackports(packageName);
   } finally {
     if (made.includes(POLICY)) rmSync(POLICY);
   }
 }
 
-function aptGet(packageName) {
+/** Installs a package from Debian's backports, without adding them to the sources of this machine. */
+function fromBackports(packageName) {
+  const [, codename] = /^VERSION_CODENAME=(\w+)/m.exec(readFileSync('/etc/os-release', 'utf8')) ?? [];
+  const format = ['indextargets', '--format', '$(REPO_URI)', 'Created-By: Packages', `Codename: ${codename}`];
+  const [mirror] = spawnSync('apt-get', format, { encoding: 'utf8' }).stdout.split('\n');
+  if (!mirror) return `This release has no package ${packageName}, and no mirror with backports was found.`;
+  const folder = mkdtempSync(join(tmpdir(), 'valise-backports-'));
+  const list = join(folder, 'sources.list');
+  const usual = existsSync('/etc/apt/sources.list') ? readFileSync('/etc/apt/sources.list', 'utf8') : '';
+  writeFileSync(list, `${usual}\ndeb ${mirror} ${codename}-backports main\n`);
+  const sources = ['-o', `Dir::Etc::SourceList=${list}`, '-o', 'APT::Get::List-Cleanup=0'];
+  try {
+    const updated = aptGet(undefined, sources);
+    return updated.status === 0
+      ? aptGet(packageName, [...sources, '-t', `${codename}-backports`]).output
+      : updated.output;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function aptGet(packageName, options = []) {
   const args = packageName
     ? ['install', '-y', '--no-install-recommends', '-o', 'Dpkg::Options::=--force-confold', packageName]
     : ['update'];
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  const { status, stdout, stderr } = spawnSync('apt-get', ['-o', 'DPkg::Lock::Timeout=120', ...args], {
-    env,
-    encoding: 'utf8',
-  });
+  const { status, stdout, stderr } = spawnSync(
+    'apt-get',
+    ['-o', 'DPkg::Lock::Timeout=120', ...options, ...args],
+    { env, encoding: 'utf8' },
+  );
   return { status, output: `${stdout}\n${stderr}`.split('\n').slice(-20).join('\n') };
 }
 

@@ -6,13 +6,23 @@ import { promisify } from 'node:util';
 import { answers, freePort, launch, onFreePort, temporaryFolder } from './daemon.mjs';
 import { need } from './install.mjs';
 
+/** Whether Valkey is installed, or can be installed now. */
+export function hasValkey() {
+  try {
+    need('valkey-server', 'valkey-server');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * Starts a private redis-server on loopback. It writes nothing to disk while it runs, but `restart()` keeps the data. With
  * `cluster`, it is a Redis Cluster of one node that holds all slots, as strict about them as a large one. With `disk`, its
- * folder is a disk of that size, which only it sees: others find it in `/proc/PID/root`.
+ * folder is a disk of that size, which only it sees: others find it in `/proc/PID/root`. `engine` is 'redis' or 'valkey'.
  */
-export async function startRedis({ cluster = false, args = [], disk } = {}) {
-  const service = await startNode({ isClustered: cluster, args, disk });
+export async function startRedis({ cluster = false, args = [], disk, engine } = {}) {
+  const service = await startNode({ isClustered: cluster, args, disk, engine });
   if (!cluster) return service;
   await answers(service.port, 'CLUSTER ADDSLOTSRANGE 0 16383\r\n', /OK/);
   while (!(await answers(service.port, 'CLUSTER INFO\r\n', /cluster_state:ok/))) await pause(20);
@@ -20,10 +30,12 @@ export async function startRedis({ cluster = false, args = [], disk } = {}) {
 }
 
 /** Starts a Redis Cluster of some primaries, each with `replicas`; it notices a dead node after two seconds. */
-export async function startRedisCluster({ masters = 3, replicas = 0, args = [] } = {}) {
+export async function startRedisCluster({ masters = 3, replicas = 0, args = [], engine } = {}) {
   const own = ['--cluster-node-timeout', '2000', ...args];
   const nodes = await Promise.all(
-    Array.from({ length: masters * (1 + replicas) }, () => startNode({ isClustered: true, args: own })),
+    Array.from({ length: masters * (1 + replicas) }, () =>
+      startNode({ isClustered: true, args: own, engine }),
+    ),
   );
   const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`);
   const create = [
@@ -45,14 +57,14 @@ export async function startRedisCluster({ masters = 3, replicas = 0, args = [] }
 }
 
 /** Starts a primary with replicas, and three Sentinels that replace it after a second without a response. */
-export async function startRedisSentinel({ replicas = 1 } = {}) {
-  const primary = await startNode({});
+export async function startRedisSentinel({ replicas = 1, engine } = {}) {
+  const primary = await startNode({ engine });
   const args = ['--replicaof', '127.0.0.1', String(primary.port)];
   const nodes = [
     primary,
-    ...(await Promise.all(Array.from({ length: replicas }, () => startNode({ args })))),
+    ...(await Promise.all(Array.from({ length: replicas }, () => startNode({ args, engine })))),
   ];
-  const sentinels = await Promise.all(Array.from({ length: 3 }, () => startSentinel(primary.port)));
+  const sentinels = await Promise.all(Array.from({ length: 3 }, () => startSentinel(primary.port, engine)));
   for (const { port } of sentinels) {
     const known = new RegExp(`slaves=${replicas},sentinels=3`);
     while (!(await answers(port, 'INFO sentinel\r\n', known))) await pause(50);
@@ -65,8 +77,8 @@ export async function startRedisSentinel({ replicas = 1 } = {}) {
   };
 }
 
-function startSentinel(primary) {
-  const command = need('redis-server', 'redis-server');
+function startSentinel(primary, engine) {
+  const command = serverOf(engine);
   return onFreePort(async (port) => {
     const dir = temporaryFolder('sentinel');
     const config = join(dir, 'sentinel.conf');
@@ -91,8 +103,12 @@ function startSentinel(primary) {
   });
 }
 
-function startNode({ isClustered = false, args = [], disk }) {
-  const command = need('redis-server', 'redis-server');
+function serverOf(engine = 'redis') {
+  return need(`${engine}-server`, `${engine}-server`);
+}
+
+function startNode({ isClustered = false, args = [], disk, engine }) {
+  const command = serverOf(engine);
   return onFreePort(async (port) => {
     const dir = temporaryFolder('redis');
     const own = [

@@ -87,7 +87,7 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000, ...becau
     await terminal.shows(/You are Ada\/Byron of London\/Marylebone\.\s+exit code 0/);
   });
 
-  it('looks at a call that was left pending, leaves it with Esc or Ctrl+C, and goes on with it', async () => {
+  it('shows a call that was left pending, leaves it with Esc or Ctrl+C, and continues it', async () => {
     const env = { VALISE_KEYS: generateKey() };
     const { url } = await serveExample(['work-items', '--stateless'], env);
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];

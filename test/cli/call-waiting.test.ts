@@ -44,7 +44,7 @@ async function openSlow(): Promise<{ readonly url: string; readonly call: Promis
 
 describe('a call whose answer takes long', { timeout: 60_000 }, () => {
   it.each(['v1', 'v2'])(
-    'says what it waits for, and fails once the answer cannot come any more (%s)',
+    'says what it waits for, and fails once the answer can no longer arrive (%s)',
     async (sdk) => {
       const { url, call } = await openSlow();
       const child = spawn(process.execPath, [VALISE, 'call', url, 'slow', '--sdk', sdk, ...memory]);

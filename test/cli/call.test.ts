@@ -67,7 +67,7 @@ describe('valise call', () => {
     ).toMatch(/^Nothing/);
   });
 
-  it('[J-16] keeps nothing for an address unless told', async () => {
+  it('[J-16] keeps nothing for an address by default', async () => {
     const { url } = await serveExample(['shop', '--store', 'memory:']);
     const store = storeIn(await folder());
     await valise(['call', url, 'remember', '{"name":"x","value":"1"}', '--store', store]);

@@ -5,7 +5,7 @@ import { kill, sdkHost } from './sdk-hosts.ts';
 import { folder, VALISE } from './valise.ts';
 
 describe.each(['v1', 'v2'] as const)('valise connect for %s hosts that run at the same time', (kind) => {
-  it('has a session for each, in which it goes on when it is killed', { timeout: 60_000 }, async () => {
+  it('has a session for each, in which it continues after it was killed', { timeout: 60_000 }, async () => {
     const server = await openSessionful();
     onTestFinished(() => server.close());
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];

@@ -12,7 +12,7 @@ const HOSTS = {
 const sums = (client: Client) => Promise.all([1, 2, 3].map((a) => call(client, 'add', { a, b: 1 })));
 
 describe.each(Object.entries(HOSTS))('valise connect with a host of the %s era', (_, connect) => {
-  it('goes on with calls that a server refuses only after it has become one of the older era for another', async () => {
+  it('continues calls that a server refuses only after it has changed to the older era for another call', async () => {
     const server = await serve(answerNewer());
     const client = await connect(server.url);
     expect(await sums(client)).toEqual(['newer: 2', 'newer: 3', 'newer: 4']);

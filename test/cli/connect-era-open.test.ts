@@ -41,7 +41,7 @@ describe('valise connect and what is open while the server becomes one of the ot
       return all;
     };
 
-    it('do not begin the call anew where they are first to notice', async () => {
+    it('do not start the call again if they are first to notice', async () => {
       const { sent, call, refuse, answer, answers } = await asked();
       await call(2, 'asks', { ...given, _meta: ENVELOPE });
       await refuse('asks');
@@ -52,7 +52,7 @@ describe('valise connect and what is open while the server becomes one of the ot
       expect(answers(3)).toMatchObject([{ result: COMPLETE }]);
     });
 
-    it('do not begin the call anew where another call was', async () => {
+    it('do not start the call again if another call was first', async () => {
       const { sent, call, refuse, answer, answers } = await asked();
       await call(2, 'plain', { _meta: ENVELOPE });
       await refuse('plain');

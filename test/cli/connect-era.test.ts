@@ -9,7 +9,7 @@ const OLDER = ['2', '3', '4'];
 const NEWER = ['newer: 2', 'newer: 3', 'newer: 4'];
 
 describe('valise connect before a server that becomes one of the other era', () => {
-  it.each(['v1', 'v2', 'v2 auto'] as const)('goes on with a %s host, and back', async (kind) => {
+  it.each(['v1', 'v2', 'v2 auto'] as const)('continues with a %s host, and back', async (kind) => {
     const server = await serve(answerOlder());
     const told: string[] = [];
     const { client, ask } = await sdkHost(
@@ -33,7 +33,7 @@ describe('valise connect before a server that becomes one of the other era', () 
     }
   });
 
-  it('goes on with a call that is refused only after another one has been sent once more', async () => {
+  it('continues a call that is refused only after another one has been sent again', async () => {
     const server = await serve(answerOlder());
     const { client } = await sdkHost('v2', [
       process.execPath,
@@ -57,7 +57,7 @@ describe('valise connect before a server that becomes one of the other era', () 
     expect(await sums(client)).toEqual(NEWER);
   });
 
-  it('goes on with a host that speaks only 2026-07-28, and back', async () => {
+  it('continues with a host that speaks only 2026-07-28, and back', async () => {
     const server = await serve(answerNewer());
     const client = await pinned(server.url);
     expect(await sums(client)).toEqual(NEWER);

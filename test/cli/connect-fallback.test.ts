@@ -42,7 +42,7 @@ function raw(target: string) {
 }
 
 describe('valise connect and who falls back', () => {
-  it('leaves a host that negotiates to the older era, unless told', async () => {
+  it('leaves a host that negotiates to the older era by default', async () => {
     const target = await TARGETS.stdio();
     const host = async (era: string): Promise<Client> => {
       const mode = { versionNegotiation: { mode: 'auto' as const } };

@@ -9,7 +9,7 @@ import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/clien
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
-import { markedArguments, paramHeaders } from '../../src/client/param-headers.ts';
+import { markedArguments, paramHeaders } from '../../src/client/host/tool-headers.ts';
 import { VALISE } from './valise.ts';
 
 interface Served {
@@ -138,7 +138,7 @@ it('valise connect says once that a server lists more tools than it remembers', 
 describe.each(['v1', 'v2'] as const)(
   'valise connect with tools that want headers, for a %s host',
   (major) => {
-    it('sends marked arguments as headers, also where nobody has listed the tools', async () => {
+    it('sends marked arguments as headers, even if nobody has listed the tools', async () => {
       const served = await serve();
       const client = await host(major, served.url);
       const call = {
@@ -160,7 +160,7 @@ describe.each(['v1', 'v2'] as const)(
       expect(lists(served)).toHaveLength(1);
     });
 
-    it('learns from the lists that pass, and asks anew where the tool has changed', async () => {
+    it('learns from the lists that pass, and asks again if the tool has changed', async () => {
       const served = await serve();
       const client = await host(major, served.url);
       await client.listTools();

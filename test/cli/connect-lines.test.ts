@@ -76,7 +76,7 @@ describe('valise connect, line by line', { timeout: 30_000 }, () => {
     expect(await until(({ id }) => id === 2)).toMatchObject({ result: { tools: expect.any(Array) } });
   });
 
-  it('answers a request of more than 64 MiB with an error, and goes on', async () => {
+  it('answers a request of more than 64 MiB with an error, and serves the next one', async () => {
     const { child, write, until } = start();
     write(INITIALIZE);
     await until(({ id }) => id === 1);
@@ -133,11 +133,11 @@ describe('valise connect, line by line', { timeout: 30_000 }, () => {
     write(INITIALIZED);
     write({ jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'x', arguments: {} } });
     const { error } = await until(({ id }) => id === 2);
-    expect(error?.message).toContain('without answering it (202)');
+    expect(error?.message).toContain('without a response (202)');
     const called = await valise(['call', server.url.href, 'x', '--store', 'memory:']);
     expect(called).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('without answering it (202)'),
+      stderr: expect.stringContaining('without a response (202)'),
     });
   });
 });

@@ -23,7 +23,7 @@ const HOSTS = {
 describe.each(['v1', 'v2', 'v2 auto'] as const)(
   'valise connect for a host (%s) that cannot sign in',
   (major) => {
-    it('signs in at the first start, and goes on in the session after it was killed', {
+    it('signs in at the first start, and continues in the session after it was killed', {
       timeout: 60_000,
     }, async () => {
       const path = await folder();

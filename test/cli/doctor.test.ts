@@ -8,7 +8,7 @@ import { Redis } from 'ioredis';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { parseTarget } from '../../cli/src/connection/target.ts';
-import { checkTarget } from '../../cli/src/doctor/target.ts';
+import { checkTarget } from '../../cli/src/doctor/server-checks.ts';
 import { noServices, startRedis } from '../services.ts';
 import { browserIn } from './browser.ts';
 import { of, type Report } from './report.ts';

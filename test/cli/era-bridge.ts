@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { Bridge, type BridgeOptions } from '../../cli/src/bridge/bridge.ts';
 import type { AskingCall, Done } from '../../cli/src/bridge/translation.ts';
 import { VERSION_GONE } from '../../src/client/connection/errors.ts';
-import { ValiseError } from '../../src/errors.ts';
+import { ValiseError } from '../../src/core/errors.ts';
 import type { Message, Params, Request, Result } from '../../src/wire/index.ts';
 
 export const CAPABILITIES = { elicitation: {} };

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Passing, startFront } from '../../cli/src/examples/front.ts';
+import { type Passing, startLoadBalancer } from '../../cli/src/examples/load-balancer.ts';
 
 async function instance(listener: RequestListener): Promise<URL> {
   const server = createServer(listener).listen(0, '127.0.0.1');
@@ -25,7 +25,7 @@ async function nobody(): Promise<URL> {
 }
 
 async function front(targets: readonly URL[], observe?: (passing: Passing) => void) {
-  const { port, close } = await startFront({ targets, ...(observe && { observe }) });
+  const { port, close } = await startLoadBalancer({ targets, ...(observe && { observe }) });
   onTestFinished(close);
   return `http://127.0.0.1:${port}/mcp?x=1`;
 }
@@ -52,7 +52,7 @@ describe('the round-robin front', () => {
     expect(names).toEqual(['a', 'c', 'c', 'a', 'c', 'c']);
   });
 
-  it('says 502 where nobody listens', async () => {
+  it('answers 502 if no instance listens', async () => {
     const url = await front([await nobody(), await nobody()]);
     expect((await fetch(url, { method: 'POST', body: '{}' })).status).toBe(502);
   });

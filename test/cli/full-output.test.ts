@@ -9,7 +9,7 @@ import { because } from '../skip.ts';
 import { isRunning } from './is-running.ts';
 import { folder, VALISE } from './valise.ts';
 
-describe('valise, where there is no room left for what it prints', () => {
+describe('valise, if there is no room left for its output', () => {
   it.skipIf(!existsSync('/dev/full')).each([[['status', '--json', '--store', 'memory:']], [['--help']]])(
     'says so in one line, and fails: %s',
     because('needs /dev/full'),
@@ -27,7 +27,7 @@ describe('valise, where there is no room left for what it prints', () => {
   );
 });
 
-describe('valise, where nobody reads any more what it prints', () => {
+describe('valise, if its output is no longer read', () => {
   // The tour has not shown that all claims held, as 0 would say.
   it.each([
     [['tour', '--story', 'bug'], 1],

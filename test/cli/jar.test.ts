@@ -117,7 +117,9 @@ describe('valise jar import', () => {
     const ran = await valise(['jar', 'import', file, ...to]);
     expect(ran).toMatchObject({ code: 1, stdout: '1 imported\n' });
     expect(ran.stderr.trim().split('\n')).toHaveLength(bad.length - 1);
-    expect(ran.stderr).toContain('"wide" of shop.example.com was refused: Its server-scope');
+    expect(ran.stderr).toContain(
+      '"wide" of shop.example.com was refused: shop.example.com may not set its server-scope',
+    );
     const { entries } = await valiseJson<typeof exported>(['jar', ...to]);
     expect(entries.map(({ key }) => key)).toEqual(['fine', 'theme']);
     await writeFile(file, '{"secret');

@@ -6,7 +6,7 @@ import { folder, valise } from './valise.ts';
 /** Whether this machine has a keychain or not. */
 const NO_KEYCHAIN = { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nowhere/bus' };
 
-describe('a command that has nothing to keep, where there is no store yet', { timeout: 60_000 }, () => {
+describe('a command that has nothing to keep, if there is no store yet', { timeout: 60_000 }, () => {
   it.each([
     ['jar list', { entries: [] }],
     ['jar show x.example.com', { entries: [] }],

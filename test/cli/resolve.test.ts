@@ -31,7 +31,7 @@ describe('--resolve', () => {
     ['shop.example.com:443:2001:db8::1:8443', ['2001:db8::1:8443'], 443],
     ['shop.example.com:443:127.0.0.2,127.0.0.1', ['127.0.0.2', '127.0.0.1'], 443],
     ['shop.example.com:443:::1,[2001:db8::1],127.0.0.1:8443', ['::1', '2001:db8::1', '127.0.0.1'], 8443],
-  ])('reads %s as curl does', (text, addresses, toPort) => {
+  ])('--resolve %s is read like curl reads it', (text, addresses, toPort) => {
     const read = parseResolution(text);
     expect(read).toEqual({ host: 'shop.example.com', port: 443, addresses, toPort });
     expect(parseResolution(resolutionText(read))).toEqual(read);
@@ -53,7 +53,7 @@ describe('--resolve', () => {
     '.:443:127.0.0.1',
     '[::1:443:127.0.0.1',
     '::1:443:127.0.0.1',
-  ])('refuses %s', (text) => {
+  ])('--resolve %s is refused', (text) => {
     expect(() => parseResolution(text)).toThrow(expect.objectContaining({ code: 'bad-resolve' }));
   });
 
@@ -62,13 +62,25 @@ describe('--resolve', () => {
     ['shop.example.com', 'shop.example.com.'],
     ['bücher.example', 'xn--bcher-kva.example'],
     ['[0:0::1]', '[::1]'],
-  ])('of %s is for http://%s too', async (named, asked) => {
+  ])('--resolve for %s applies to http://%s too', async (named, asked) => {
     const port = await openEcho();
     const at = resolvingFetch([parseResolution(`${named}:80:127.0.0.1:${port}`)]);
     expect(await (await at(`http://${asked}/`)).text()).toBe(asked);
   });
 
-  it('goes to the next address where one does not answer', async () => {
+  it('--resolve leaves other hosts alone, also if a redirect leads to one', async () => {
+    const elsewhere = await openEcho();
+    const server = createServer((_, response) =>
+      response.writeHead(307, { location: `http://127.0.0.1:${elsewhere}/` }).end(),
+    ).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const at = resolvingFetch([parseResolution(`shop.example.com:80:127.0.0.1:${port}`)]);
+    expect(await (await at('http://shop.example.com/')).text()).toBe(`127.0.0.1:${elsewhere}`);
+  });
+
+  it('--resolve connects to the next address if one does not answer', async () => {
     const port = await openEcho();
     const at = resolvingFetch([parseResolution(`shop.example.com:80:127.0.0.2,127.0.0.1:${port}`)]);
     expect(await (await at('http://shop.example.com/')).text()).toBe('shop.example.com');

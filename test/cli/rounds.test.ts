@@ -44,7 +44,7 @@ describe('valise call where the server asks', () => {
     [['--era', 'legacy', '--sdk', 'v1'], ['--stateless']],
     [['--era', 'legacy'], []],
   ])(
-    'leaves the round pending where nobody answers, and goes on in a later process (%j, server %j)',
+    'leaves the round pending if nobody answers, and continues it in a later process (%j, server %j)',
     async (extra, args) => {
       const { url, env, store } = await stage(args);
       const left = await valise(['call', url, 'update_work_item', bug, ...extra, ...store], env);
@@ -71,7 +71,7 @@ describe('valise call where the server asks', () => {
     },
   );
 
-  it('goes on in the era that the round was asked in, unless told otherwise', async () => {
+  it('continues in the era that the round was asked in by default', async () => {
     const keys = generateKey();
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
     // A server does not inherit the environment.
@@ -138,7 +138,7 @@ describe('valise call where the server asks', () => {
     }
   });
 
-  it('says what is asked, and how to go on with a command that works as it stands', async () => {
+  it('says what is asked, and how to continue, with a command that works as it stands', async () => {
     const { url, env, store } = await stage();
     const common = [...store, '--principal', "Ada's", '--era', 'legacy', '--sdk', 'v1'];
     const { stderr } = await valise(['call', url, 'update_work_item', bug, ...common], env);
@@ -174,7 +174,7 @@ describe('valise call where the server asks', () => {
     },
   );
 
-  it('says that a round is over where the server does not take it any more', async () => {
+  it('says that a round is over if the server no longer accepts it', async () => {
     const { url, env, store } = await stage();
     const { pending } = await valiseJson<{ pending: string }>(
       ['call', url, 'update_work_item', bug, ...store],
@@ -191,7 +191,7 @@ describe('valise call where the server asks', () => {
     expect((await valise(['pending', ...store], env)).stdout).toBe('Nothing waits for an answer.\n');
   });
 
-  it('goes on with a round where its server is now', async () => {
+  it('continues a round at the current address of its server', async () => {
     const { url, env, store } = await stage();
     const { pending } = await valiseJson<{ pending: string }>(
       ['call', url, 'update_work_item', bug, ...store],
@@ -203,7 +203,7 @@ describe('valise call where the server asks', () => {
     ).toMatchObject({ code: 0 });
   });
 
-  it('goes on in the session of the call', async () => {
+  it('continues in the session of the call', async () => {
     const server = await startHttp('greeter', ['--stateless'], { VALISE_KEYS: generateKey() });
     onTestFinished(async () => void (await server.stop('SIGTERM')));
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];

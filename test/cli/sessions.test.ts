@@ -42,7 +42,7 @@ describe.each(['auto', 'legacy'])('a server without sessions (--era %s)', (era) 
     const common = ['--era', era, '--store', 'memory:'];
     expect(await valise(['sessions', 'list', url, ...common])).toMatchObject({
       code: 0,
-      stdout: 'No sessions with this server are kept, and it lists none of yours.\n',
+      stdout: 'No sessions with this server are kept, and it lists none for you.\n',
     });
     expect(await valise(['call', url, 'view_cart', '--session', 'new', ...common])).toMatchObject({
       code: 1,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
 import { openStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
-import { keyOf } from '../../src/client/connection/key.ts';
+import { keyOf } from '../../src/client/identity/target.ts';
 import { browserIn } from './browser.ts';
 import { folder, serveExample, valise, valiseJson } from './valise.ts';
 
@@ -13,7 +13,7 @@ interface Called {
 }
 
 describe('valise status and logout', { timeout: 120_000 }, () => {
-  it('[C-12] signs in once, goes on in the session from process to process, shows it, and signs out', async () => {
+  it('[C-12] signs in once, continues in the session from process to process, shows it, and signs out', async () => {
     const path = await folder();
     const browser = await browserIn(path);
     const env = { VALISE_KEYS: generateKey(), VALISE_BROWSER: browser };
@@ -55,7 +55,7 @@ describe('valise status and logout', { timeout: 120_000 }, () => {
     });
   });
 
-  it('looks into no keychain, and says nothing of one, where no sign-in was sealed with its key', async () => {
+  it('does not use or mention the keychain if no sign-in was sealed with its key', async () => {
     const env = { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' };
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
     const { url } = await serveExample(['vault']);

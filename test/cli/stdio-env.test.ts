@@ -26,7 +26,7 @@ async function stage() {
 }
 
 describe('variables that a server which is a command is handed', { timeout: 60_000 }, () => {
-  it('are named by --env, and named again by what goes on with the call', async () => {
+  it('are named by --env, and named again by the command that continues the call', async () => {
     const { env, store, pending } = await stage();
     const handing = ['--env', 'VALISE_KEYS', ...store];
     const left = await valise(['call', WORK_ITEMS, ...CALL, ...handing], env);

@@ -3,7 +3,7 @@ import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { openValise } from 'mcp-valise/client';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { StdioClientTransport } from '../../src/link/stdio-client.ts';
+import { StdioClientTransport } from '../../src/edge/stdio-client.ts';
 import { isGone, LINGERING, lingering } from './lingering.ts';
 import { valise } from './valise.ts';
 

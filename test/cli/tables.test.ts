@@ -67,7 +67,7 @@ describe('an id', { timeout: 60_000 }, () => {
 
 describe('a table', { timeout: 60_000 }, () => {
   it.skipIf(!hasTmux)(
-    'fits the terminal, cuts long cells with an ellipsis, and shows ids whole where there is room',
+    'fits the terminal, cuts long cells with an ellipsis, and shows whole ids if there is room',
     because('needs tmux'),
     async () => {
       const { store, ids } = await twoPending();

@@ -4,7 +4,7 @@ import { hasTmux, onTerminal } from './tmux.ts';
 import { VALISE } from './valise.ts';
 
 describe.skipIf(!hasTmux)('valise tour on a terminal', { timeout: 180_000, ...because('needs tmux') }, () => {
-  it('waits for a person, whose answers decide how the story goes on', async () => {
+  it('waits for a person, whose answers decide how the story continues', async () => {
     const terminal = await onTerminal([process.execPath, VALISE, 'tour', '--story', 'bug']);
     await terminal.shows(/● Accept/);
     await terminal.type('Enter');

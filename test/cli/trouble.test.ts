@@ -8,7 +8,7 @@ import { json, text } from 'node:stream/consumers';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { explain, whatOnly } from '../../cli/src/output/exit.ts';
-import { ValiseError } from '../../src/errors.ts';
+import { ValiseError } from '../../src/core/errors.ts';
 import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
 
 const memory = ['--store', 'memory:'];
@@ -331,7 +331,7 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
     child.stdin.end();
   });
 
-  it('ends quietly where nobody reads on', async () => {
+  it('ends quietly if its output is closed', async () => {
     const child = spawn('bash', [
       '-c',
       `"$0" "$1" call --help | :; echo "\${PIPESTATUS[0]}"`,

@@ -35,7 +35,7 @@ describe('options of valise call that were of no use', () => {
     expect(stderr).not.toContain('s3cret');
   });
 
-  it('says nothing of them where nothing was tried', async () => {
+  it('does not mention them if nothing was tried', async () => {
     const refused = ['--sdk', 'v1', '--era', 'modern', '--resolve', 'x:1:127.0.0.1'];
     const { code, stderr } = await valise(['call', 'http://127.0.0.1:9/mcp', 'x', ...memory, ...refused]);
     expect(code).toBe(2);

@@ -61,7 +61,7 @@ function providerOf(token: string): Provider {
   } as Provider;
 }
 
-describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
+describe.each(KINDS)('stored state of one user of a $kind client', (kind) => {
   let host: SessionHost;
   let store: Store;
   const opened: { valise: ClientValise; client: ClientV2 }[] = [];
@@ -116,23 +116,26 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
   };
   const sentSince = (from: number): string => JSON.stringify(host.seen.slice(from));
 
-  it.each(Object.entries(WAYS))('[S-05] is not sent for another: %s', async (_, way) => {
-    const first = await note(await enter(way('token-of-ann')), 'ann');
-    const from = host.seen.length;
-    const other = await enter(way('token-of-bob'));
-    const second = await note(other, 'bob');
-    expect(second).not.toBe(first);
-    expect(sentSince(from)).not.toContain('of ann');
-    expect(sentSince(from)).not.toContain(first);
-    // Only then there is an `initialize`: the transport's session is not gone on in.
-    if (kind.era === 'legacy')
-      expect(host.seen.slice(from).map(({ method }) => method)).toContain('initialize');
-    // The tokens are nowhere in the store.
-    for (const key of (await store.list('')).keys)
-      expect(JSON.stringify([key, await store.get(key)])).not.toContain('token-of');
-  });
+  it.each(Object.entries(WAYS))(
+    '[S-05] A client does not send the state of one user for another: %s',
+    async (_, way) => {
+      const first = await note(await enter(way('token-of-ann')), 'ann');
+      const from = host.seen.length;
+      const other = await enter(way('token-of-bob'));
+      const second = await note(other, 'bob');
+      expect(second).not.toBe(first);
+      expect(sentSince(from)).not.toContain('of ann');
+      expect(sentSince(from)).not.toContain(first);
+      // Only then there is an `initialize`: the transport's session is not gone on in.
+      if (kind.era === 'legacy')
+        expect(host.seen.slice(from).map(({ method }) => method)).toContain('initialize');
+      // The tokens are nowhere in the store.
+      for (const key of (await store.list('')).keys)
+        expect(JSON.stringify([key, await store.get(key)])).not.toContain('token-of');
+    },
+  );
 
-  it('[S-05][J-11] is there again when the user comes back', async () => {
+  it('[S-05][J-11] A user who signs in again gets the stored state back', async () => {
     const way = WAYS['a URL with headers'];
     const first = await note(await enter(way('token-of-ann')), 'ann');
     await note(await enter(way('token-of-bob')), 'bob');
@@ -142,14 +145,14 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
     expect(sentSince(from)).not.toContain('of bob');
   });
 
-  it('[S-05] is the same user for a token that names the same subject', async () => {
+  it('[S-05] Two tokens that name the same subject belong to the same user', async () => {
     const way = WAYS['a URL with headers'];
     const first = await note(await enter(way(jwt('ann', '1'))), 'ann');
     expect(await note(await enter(way(jwt('ann', '2'))), 'ann')).toBe(first);
     expect(await note(await enter(way(jwt('bob', '3'))), 'bob')).not.toBe(first);
   });
 
-  it('[S-05] stays the same user when a provider renews its token during a connection', async () => {
+  it('[S-05] The user stays the same when a provider renews the token during a connection', async () => {
     const provider = providerOf('token-1');
     const connection = await enter({ authProvider: provider });
     const first = await note(connection, 'ann');
@@ -158,7 +161,7 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
     expect(await note(await enter({ authProvider: providerOf('token-2') }), 'ann')).toBe(first);
   });
 
-  it('[S-05] ends when the user signs out, the same token or not', async () => {
+  it('[S-05] The state of a user ends when the user signs out, whether or not the token stays the same', async () => {
     const way = WAYS['a URL with headers'];
     const connection = await enter(way('token-of-ann'));
     const first = await note(connection, 'ann');
@@ -174,7 +177,7 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
     expect(sentSince(later)).not.toContain('of ann');
   });
 
-  it('[S-05] also where two users are connected at once, and one client speaks for both in turn', async () => {
+  it('[S-05] State stays separate if two users are connected at once and one client serves both in turn', async () => {
     const valise = await openValise({ store });
     const client = clientOf(kind);
     const other = clientOf(kind);
@@ -193,7 +196,7 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
 });
 
 it.each(KINDS)(
-  '[S-05] what a $kind client began before its user signed in goes on, and is not sent for nobody again',
+  '[S-05] Work that a $kind client starts before its user signs in continues, and is not sent without a user again',
   async (kind) => {
     const hosts = await openHosts();
     const store = memoryStore();
@@ -248,7 +251,7 @@ function holding(tokens: readonly string[]): ClientStateStore {
   };
 }
 
-it('[S-05] a question that was asked of one user is not answered for another, and is gone when the user signs out', async () => {
+it('[S-05] A question for one user is not answered for another, and a sign-out deletes it', async () => {
   const server = await stage({ sdk: 'v2', instances: 1 });
   const url = server.urls[0] as URL;
   const store = memoryStore();
@@ -275,7 +278,7 @@ it('[S-05] a question that was asked of one user is not answered for another, an
   await server.close();
 });
 
-describe.each(MAJORS)('who has signed in, with a $major client', ({ make }) => {
+describe.each(MAJORS)('sign-ins with a $major client', ({ make }) => {
   const at = vaultStage();
   const secrets = memoryStore();
 
@@ -304,7 +307,7 @@ describe.each(MAJORS)('who has signed in, with a $major client', ({ make }) => {
     };
   });
 
-  it('[S-05] keeps state across refreshed tokens and sign-ins without a sign-out, and not beyond a sign-out', async () => {
+  it('[S-05] State survives token refreshes and new sign-ins, and ends with a sign-out', async () => {
     const ann = await enter('ann');
     await ask(ann.client, 'whoami');
     expect(ann.valise.jar.list()).toHaveLength(1);
@@ -324,7 +327,7 @@ describe.each(MAJORS)('who has signed in, with a $major client', ({ make }) => {
     expect(bodies.join('\n')).not.toContain('jar of');
   });
 
-  it('[S-05] a connection is not gone on with for another user who signs in after a sign-out', async () => {
+  it('[S-05] A connection is not resumed for another user who signs in after a sign-out', async () => {
     const ann = await enter('ann');
     await ask(ann.client, 'whoami');
     await ann.valise.connections.logout(at.vault.url, { fetch: at.vault.fetch });

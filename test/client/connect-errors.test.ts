@@ -36,7 +36,7 @@ describe.each(HOSTS)('valise.connect() with a $client client, $era', ({ client, 
     return error as ValiseError;
   };
 
-  it('says which server refuses connections, why, and what to check', async () => {
+  it('connect() names the server that refuses connections, the reason and what to check', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
@@ -49,7 +49,7 @@ describe.each(HOSTS)('valise.connect() with a $client client, $era', ({ client, 
     expect(error.cause).toBeInstanceOf(Error);
   });
 
-  it('says that a server requires a sign-in, and how to give one', async () => {
+  it('connect() says that a server requires a sign-in, and how to provide one', async () => {
     const url = await answering(401);
     const error = await failure(url);
     expect(error.code).toBe('sign-in-required');
@@ -59,7 +59,7 @@ describe.each(HOSTS)('valise.connect() with a $client client, $era', ({ client, 
     expect(error.cause).toBeInstanceOf(Error);
   });
 
-  it('leaves other errors as they are', async () => {
+  it('connect() leaves other errors unchanged', async () => {
     const url = await answering(500);
     const valise = await openValise({ store: memoryStore() });
     ends.push(() => valise.close());

@@ -69,7 +69,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
 
   const crash = (client: Client) => client.close();
 
-  it('[C-02][C-06] signs in once, and sends the token with every request', async () => {
+  it('[C-02][C-06] A client signs in once and sends the token with every request', async () => {
     const client = await start();
     expect(await ask(client, 'whoami')).toBe('alice');
     expect(pages).toHaveLength(1);
@@ -87,7 +87,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(calls.map(({ authorization }) => authorization)).toEqual([`Bearer ${tokens?.access_token}`]);
   });
 
-  it('[C-12] goes on after a restart: no sign-in, no discovery, no registration, no `initialize`', async () => {
+  it('[C-12] A restarted client continues without sign-in, discovery, registration or `initialize`', async () => {
     const one = await start();
     expect(await ask(one, 'increment')).toBe('1');
     await crash(one);
@@ -98,7 +98,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(1);
   });
 
-  it('refreshes ahead of expiry, without a request that is refused', async () => {
+  it('A client refreshes its token ahead of expiry, without a rejected request', async () => {
     const client = await start();
     const before = await kept();
     later(85);
@@ -117,24 +117,27 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(vault.short()).toEqual(['tools/call']);
   });
 
-  it.each([1e20, -1, 0])('takes tokens that last %d s for tokens whose end is not known', async (seconds) => {
-    vault.intercept = async ({ pathname, href }, init) => {
-      if (pathname !== '/token') return undefined;
-      const tokens = (await (await fetch(href, init)).json()) as object;
-      return Response.json({ ...tokens, expires_in: seconds });
-    };
-    const client = await start();
-    await vault.revoke('AccessToken');
-    expect(await ask(client, 'increment')).toBe('1');
-    expect(vault.short()).toContain('refresh_token');
-    expect((await kept()).tokens).not.toHaveProperty('expiresAt');
-    const [{ valise } = expect.fail()] = opened;
-    const [connection] = await valise.connections.list();
-    expect(connection).toMatchObject({ signedIn: true, renewable: true });
-    expect(connection).not.toHaveProperty('tokenExpiresAt');
-  });
+  it.each([1e20, -1, 0])(
+    'A client treats the expiry of a token with expires_in %d as unknown',
+    async (seconds) => {
+      vault.intercept = async ({ pathname, href }, init) => {
+        if (pathname !== '/token') return undefined;
+        const tokens = (await (await fetch(href, init)).json()) as object;
+        return Response.json({ ...tokens, expires_in: seconds });
+      };
+      const client = await start();
+      await vault.revoke('AccessToken');
+      expect(await ask(client, 'increment')).toBe('1');
+      expect(vault.short()).toContain('refresh_token');
+      expect((await kept()).tokens).not.toHaveProperty('expiresAt');
+      const [{ valise } = expect.fail()] = opened;
+      const [connection] = await valise.connections.list();
+      expect(connection).toMatchObject({ signedIn: true, renewable: true });
+      expect(connection).not.toHaveProperty('tokenExpiresAt');
+    },
+  );
 
-  it('refreshes once for all calls that find the token ending', async () => {
+  it('A client refreshes once for all calls that find the token about to expire', async () => {
     const client = await start();
     later(200);
     vault.sent.length = 0;
@@ -144,7 +147,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(1);
   });
 
-  it('[C-06] refreshes once where the server says 401', async () => {
+  it('[C-06] A client refreshes once if the server answers 401', async () => {
     const client = await start();
     await vault.revoke('AccessToken');
     vault.sent.length = 0;
@@ -153,7 +156,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(1);
   });
 
-  it('does so, too, in a process that goes on with what another one has left', async () => {
+  it('A process that resumes the session of another one refreshes once on a 401', async () => {
     await crash(await start());
     await vault.revoke('AccessToken');
     vault.sent.length = 0;
@@ -163,7 +166,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(1);
   });
 
-  it('signs in again where the refresh token is not taken any more, and repeats the call', async () => {
+  it('A client signs in again if the refresh token is no longer accepted, and repeats the call', async () => {
     const client = await start();
     const before = await kept();
     await vault.revoke('AccessToken');
@@ -178,9 +181,9 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
   });
 
   it.each([
-    ['before the token has ended', 0],
-    ['and the token has ended since', 200],
-  ])('registers anew where the authorization server has forgotten the client, %s', async (_, seconds) => {
+    ['before the token expires', 0],
+    ['after the token expires', 200],
+  ])('A client registers again if the authorization server has forgotten it, %s', async (_, seconds) => {
     const one = await start();
     const before = await kept();
     await crash(one);
@@ -196,7 +199,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(after.tokens?.refresh_token).not.toBe(before.tokens?.refresh_token);
   });
 
-  it('keeps a token that is still taken, and drops only the registration, where refreshing ahead of its end finds the client forgotten', async () => {
+  it('A client keeps a valid token and drops only the registration if an early refresh finds the client forgotten', async () => {
     const client = await start();
     const before = await kept();
     await vault.revoke('Client');
@@ -211,7 +214,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
   });
 
   it.each(['invalid_client', 'unauthorized_client'])(
-    'keeps the registration and the tokens that another process has made while a refresh was answered with %s',
+    'A client keeps the registration and the tokens that another process stores while a refresh is answered with %s',
     async (error) => {
       const client = await start();
       const [key = ''] = (await store.list('credentials/')).keys;
@@ -240,7 +243,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     },
   );
 
-  it('asks the user once, however many calls are refused', async () => {
+  it('A client asks the user once, however many calls are rejected', async () => {
     const client = await start();
     await vault.revoke('AccessToken');
     await vault.revoke('RefreshToken');
@@ -249,7 +252,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(2);
   });
 
-  it('asks the user once, however many processes begin at the same time', async () => {
+  it('Processes that start at the same time ask the user once', async () => {
     let back: () => void = () => {};
     const shown = new Promise<void>((resolve) => {
       back = resolve;
@@ -273,7 +276,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect((await kept()).client.client_id).toBe(pages[0]?.searchParams.get('client_id'));
   });
 
-  it('asks the user itself where the process that did so came to nothing', async () => {
+  it('A process asks the user itself if the sign-in of another process fails', async () => {
     const cannot = start({
       auth: {
         redirect: async (page) => {
@@ -290,7 +293,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
   });
 
   it.each(['the Valise', 'the connection'])(
-    'waits for another process no longer, and shows no page, once the Valise is closed; secrets in a store of %s',
+    'A closed Valise stops waiting for the sign-in of another process and shows no page; secrets in a store of %s',
     async (whose) => {
       const secrets = memoryStore();
       const lease = secrets.lease.bind(secrets);
@@ -322,7 +325,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     },
   );
 
-  it('[C-06] repeats a call that was refused with the old token while another one has brought a new one', async () => {
+  it('[C-06] A client repeats a call that was rejected with the old token while another call got a new one', async () => {
     const client = await start();
     expect(await ask(client, 'increment')).toBe('1');
     await vault.revoke('AccessToken');
@@ -346,7 +349,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(1);
   });
 
-  it('signs in again where a fresh token is refused as well; and gives up where that does not help', async () => {
+  it('A client signs in again if the server rejects a fresh token, and gives up if that does not help', async () => {
     const client = await start();
     vault.sent.length = 0;
     const refused = () =>
@@ -370,7 +373,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(await ask(client, 'increment')).toBe('1');
   });
 
-  it('signs in again where refreshing ends with an error that is not OAuth’s', async () => {
+  it('A client signs in again if a refresh fails with an error that is not from OAuth', async () => {
     const client = await start();
     await vault.revoke('AccessToken');
     vault.intercept = (_url, init) =>
@@ -390,7 +393,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     ['is busy', () => Response.json({ error: 'temporarily_unavailable' }, { status: 503 })],
     ['has too many requests', () => new Response(null, { status: 429 })],
   ])(
-    '[C-06] opens no page where the refresh token may be good: says that the authorization server %s, and refreshes once it is back',
+    '[C-06] A client opens no page if the refresh token may be valid: the error says that the authorization server %s, and a later call refreshes',
     async (_, answer) => {
       await crash(await start());
       await vault.revoke('AccessToken');
@@ -407,7 +410,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     },
   );
 
-  it('says so, too, where it finds out while it connects', async () => {
+  it('connect() says that the authorization server is unavailable if it finds out during a refresh', async () => {
     await crash(await start());
     await vault.revoke('AccessToken');
     for (const key of (await store.list('connection/')).keys) await store.delete(key);
@@ -416,7 +419,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(1);
   });
 
-  it('[C-06] refreshes once more where the connection to the authorization server broke off', async () => {
+  it('[C-06] A client retries a refresh once if the connection to the authorization server breaks', async () => {
     const client = await start();
     await vault.revoke('AccessToken');
     let left = 1;
@@ -428,40 +431,37 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
 
   it.each([
     ['the server refused the token', async () => vault.revoke('AccessToken')],
-    ['the token was about to end', async () => later(85)],
-  ])(
-    'stays signed out where the user signs out while the answer to a refresh is under way, and has the fresh pair revoked; %s',
-    async (_, make) => {
-      await crash(await start());
-      const redirect = () => {
-        throw new Error('shown');
-      };
-      const client = await start({ auth: { redirect } });
-      await expect.poll(() => vault.sent.filter(isStream)).toHaveLength(2);
-      await make();
-      const put = vi.spyOn(store, 'put');
-      const revoked: unknown[] = [];
-      let fresh: Record<string, string> = {};
-      vault.intercept = async (url, init) => {
-        const form = init.body instanceof URLSearchParams ? init.body : new URLSearchParams();
-        if (form.has('token')) revoked.push(form.get('token'));
-        if (form.get('grant_type') !== 'refresh_token') return undefined;
-        const answer = await fetch(url, init);
-        fresh = (await answer.clone().json()) as Record<string, string>;
-        await opened[0]?.valise.connections.logout(vault.url, { fetch: vault.fetch });
-        return answer;
-      };
-      await expect(ask(client, 'increment')).rejects.toThrow('shown');
-      expect(fresh['access_token']).toEqual(expect.any(String));
-      expect(JSON.stringify(put.mock.calls)).not.toContain(fresh['access_token']);
-      expect(await kept()).not.toHaveProperty('tokens');
-      expect(revoked).toContain(fresh['refresh_token']);
-      expect(revoked).toContain(fresh['access_token']);
-    },
-  );
+    ['the token was about to expire', async () => later(85)],
+  ])('A sign-out during a refresh stays in effect, and the new tokens are revoked; %s', async (_, make) => {
+    await crash(await start());
+    const redirect = () => {
+      throw new Error('shown');
+    };
+    const client = await start({ auth: { redirect } });
+    await expect.poll(() => vault.sent.filter(isStream)).toHaveLength(2);
+    await make();
+    const put = vi.spyOn(store, 'put');
+    const revoked: unknown[] = [];
+    let fresh: Record<string, string> = {};
+    vault.intercept = async (url, init) => {
+      const form = init.body instanceof URLSearchParams ? init.body : new URLSearchParams();
+      if (form.has('token')) revoked.push(form.get('token'));
+      if (form.get('grant_type') !== 'refresh_token') return undefined;
+      const answer = await fetch(url, init);
+      fresh = (await answer.clone().json()) as Record<string, string>;
+      await opened[0]?.valise.connections.logout(vault.url, { fetch: vault.fetch });
+      return answer;
+    };
+    await expect(ask(client, 'increment')).rejects.toThrow('shown');
+    expect(fresh['access_token']).toEqual(expect.any(String));
+    expect(JSON.stringify(put.mock.calls)).not.toContain(fresh['access_token']);
+    expect(await kept()).not.toHaveProperty('tokens');
+    expect(revoked).toContain(fresh['refresh_token']);
+    expect(revoked).toContain(fresh['access_token']);
+  });
 
   it.each(['another token', 'the same token'])(
-    '[C-06] goes on without a stream that is refused after a refresh, too, where that brings %s',
+    '[C-06] A client continues without a stream that is rejected after a refresh, even if the refresh returns %s',
     async (brings) => {
       const isGet = ({ url, verb }: Sent) => url.pathname === '/mcp' && verb === 'GET';
       vault.intercept = async ({ pathname }, { method, body }) => {
@@ -486,7 +486,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     },
   );
 
-  it('uses what another process has refreshed, and refreshes nothing itself', async () => {
+  it('A client uses the tokens that another process has refreshed and refreshes nothing itself', async () => {
     const one = await start();
     const two = await start();
     expect(pages).toHaveLength(1);
@@ -498,7 +498,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     vi.useRealTimers();
   });
 
-  it('never deletes tokens that another process has just written', async () => {
+  it('A client never deletes tokens that another process has just written', async () => {
     const one = await start();
     const two = await start();
     // The streams ask for tokens, too.
@@ -526,7 +526,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(1);
   });
 
-  it('keeps what one principal has from another', async () => {
+  it('Principals do not share tokens', async () => {
     const alice = await start();
     const bob = await start({ principal: 'bob' });
     expect(await ask(alice, 'whoami')).toBe('alice');
@@ -536,7 +536,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(one).not.toBe(two);
   });
 
-  it('drops the registration, and sends no token of the old one, where the authorization server has changed', async () => {
+  it('A client drops the registration and sends no old token if the authorization server has changed', async () => {
     const client = await start();
     const before = await kept();
     const other = await openVault();
@@ -571,7 +571,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     await other.close();
   });
 
-  it('sends neither token nor session nor headers to another host, whatever redirects say', async () => {
+  it('A client sends neither token nor session nor headers to another host, whatever redirects say', async () => {
     const got: unknown[] = [];
     const stranger = createServer((request, response) => {
       got.push(request.headers);
@@ -599,7 +599,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(vault.sent.filter(({ url }) => url.port === String(port))).toEqual([]);
   });
 
-  it('registers anew where the port of the registration is taken', async () => {
+  it('A client registers again if the port of its registration is in use', async () => {
     const client = await start();
     const before = (await kept()).client;
     const { port } = new URL(before.redirect_uris[0] ?? '');
@@ -612,7 +612,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     busy.close();
   });
 
-  it('comes back to the port that was registered', async () => {
+  it('A client listens on the registered port again', async () => {
     const client = await start();
     await vault.revoke('AccessToken');
     await vault.revoke('RefreshToken');
@@ -621,7 +621,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(two).toBe(one);
   });
 
-  it('takes an answer that the host has caught itself', async () => {
+  it('A client accepts a callback that the host has received itself', async () => {
     const redirectUrl = 'https://host.example.com/back';
     const client = await start({
       auth: {
@@ -638,7 +638,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     ['no code', {}, 'sign-in-failed'],
     ['an error', { error: 'access_denied' }, 'sign-in-refused'],
     ['another issuer', { code: 'x', iss: 'https://evil.example.com' }, 'sign-in-failed'],
-  ])('refuses an answer with %s', async (_, answer, code) => {
+  ])('A client rejects a callback with %s', async (_, answer, code) => {
     const redirect = (page: URL) => {
       const back = new URL(page.searchParams.get('redirect_uri') ?? '');
       back.search = String(
@@ -650,7 +650,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(vault.short()).not.toContain('authorization_code');
   });
 
-  it('takes no for an answer for a minute, and asks again after it', async () => {
+  it('A client respects a denied sign-in for a minute and then asks again', async () => {
     await crash(await start());
     let isWilling = false;
     const redirect = async (page: URL) => {
@@ -671,7 +671,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(3);
   });
 
-  it('takes a no for all that waited for the answer, and asks again for those that come later', async () => {
+  it('A denied sign-in applies to all calls that wait for it, and later calls ask again', async () => {
     const waiting = new EventEmitter();
     const redirect = async (page: URL) => {
       pages.push(page);
@@ -701,7 +701,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(2);
   });
 
-  it('turns strangers away from the listener, and waits on', async () => {
+  it('The listener rejects unrelated requests and keeps waiting', async () => {
     const statuses: number[] = [];
     const redirect = async (page: URL) => {
       const back = new URL(page.searchParams.get('redirect_uri') ?? '');
@@ -724,7 +724,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(statuses).toEqual([400, 400, 404, 404, 404]);
   });
 
-  it('leaves nothing listening where it could not register', async () => {
+  it('A client leaves no listener open if it cannot register', async () => {
     const backs: string[] = [];
     vault.intercept = ({ pathname }, { body }) => {
       if (pathname !== '/reg') return undefined;
@@ -736,7 +736,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     for (const back of backs) await expect(fetch(back)).rejects.toThrow('fetch failed');
   });
 
-  it('gives up waiting in time, and registers anew the next time', async () => {
+  it('A client stops waiting after the timeout and registers again the next time', async () => {
     await expect(start({ auth: { redirect: () => {}, timeout: 0.2 } })).rejects.toMatchObject({
       code: 'timeout',
     });
@@ -745,7 +745,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(vault.short()).toContain('register');
   });
 
-  it('ends the sign-in, and leaves it to the next one, where Valise is closed while it connects', async () => {
+  it('Closing Valise during connect() ends the sign-in, and the next connection can sign in', async () => {
     const shown = new EventEmitter();
     const page = once(shown, 'page');
     const waiting = start({ auth: { redirect: () => void shown.emit('page') } });
@@ -756,7 +756,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(await ask(await start(), 'whoami')).toBe('alice');
   });
 
-  it('does so, too, where the client is closed while a call waits for its user', async () => {
+  it('Closing the client while a call waits for its user ends the sign-in, and the next connection can sign in', async () => {
     await crash(await start());
     const shown = new EventEmitter();
     const page = once(shown, 'page');
@@ -769,7 +769,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(await ask(await start(), 'whoami')).toBe('alice');
   });
 
-  it('surfaces the error of a host that cannot show the page', async () => {
+  it('A client surfaces the error of a host that cannot show the page', async () => {
     const redirect = () => {
       throw new Error('no browser here');
     };
@@ -777,7 +777,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
   });
 
   it.each(['javascript:alert(1)', 'file:///etc/passwd', 'http://auth.example.com/authorize'])(
-    'does not send the user to %s',
+    'A client does not send the user to %s',
     async (endpoint) => {
       const shown: URL[] = [];
       vault.intercept = ({ pathname, origin }) => {
@@ -796,7 +796,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     },
   );
 
-  it('signs in again, and no more than once, where the server wants more than the token allows', async () => {
+  it('A client signs in again, and at most once, if the server requires more than the token allows', async () => {
     const client = await start();
     const challenge = { 'www-authenticate': 'Bearer error="insufficient_scope", scope="openid vault"' };
     let left = 1;
@@ -816,7 +816,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     ['says', undefined],
     ['does not say', { scope: undefined }],
   ])(
-    'keeps what the token allows where the server wants more: pages do not alternate, where the authorization server %s what it has granted',
+    'A client keeps the granted scopes if the server requires more, so that pages do not alternate, if the authorization server %s which scopes it granted',
     async (_, said) => {
       const wanted = { increment: 'vault', whoami: 'openid' };
       const scopeOf = new Map<string | null, string>();
@@ -842,7 +842,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     },
   );
 
-  it('uses a registration that was made beforehand, and shows it to its own authorization server alone', async () => {
+  it('A client uses a pre-registered client and shows its secret only to its own authorization server', async () => {
     const port = await freePort();
     const back = `http://127.0.0.1:${port}/callback`;
     const { client_id: id } = await register(vault, back);
@@ -861,7 +861,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(1);
   });
 
-  it('shows no secret where it is inspected', async () => {
+  it('Inspecting a client shows no secret', async () => {
     const { inspect } = await import('node:util');
     const client = await start();
     await ask(client, 'increment');

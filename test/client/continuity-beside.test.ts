@@ -87,7 +87,7 @@ describe.each(['v1', 'v2'])(
   '%s hosts that run at the same time on one store',
   { timeout: 60_000 },
   (kind) => {
-    it('have a session each, and each hears what its server tells outside of a call', async () => {
+    it('Hosts on one store have a session each, and each gets the notifications of its server', async () => {
       const one = start(kind);
       const first = await one.session();
       expect(await one.count()).toBe(1);
@@ -107,7 +107,7 @@ describe.each(['v1', 'v2'])(
       expect(warnings()).toEqual([]);
     });
 
-    it('go on at once when they are killed, also beside another one that was there first or came later', async () => {
+    it('A killed host resumes at once, even if another host started before or after it', async () => {
       const one = start(kind);
       const first = await one.session();
       const two = start(kind);
@@ -129,7 +129,7 @@ describe.each(['v1', 'v2'])(
       expect(warnings()).toEqual([]);
     });
 
-    it('leave the session to the next one when they close it', async () => {
+    it('A host that closes leaves its session to the next one', async () => {
       const one = start(kind);
       const first = await one.session();
       expect(await one.count()).toBe(1);
@@ -139,7 +139,7 @@ describe.each(['v1', 'v2'])(
       expect(await two.count()).toBe(2);
     });
 
-    it('have one each also when they begin together, or the server loses all of them, and nobody is warned', async () => {
+    it('Each host has its own session even if all start together or the server loses all sessions, and nobody is warned', async () => {
       const all = [start(kind), start(kind), start(kind)];
       expect(new Set(await Promise.all(all.map((host) => host.session()))).size).toBe(3);
       expect(await Promise.all(all.map((host) => host.count()))).toEqual([1, 1, 1]);
@@ -150,7 +150,7 @@ describe.each(['v1', 'v2'])(
       expect(warnings()).toEqual([]);
     });
 
-    it('are in one session together with a host where they do not ask to be alone', async () => {
+    it('Hosts without ownSession share one session with another host', async () => {
       const host = start(kind);
       const first = await host.session();
       expect(await host.count()).toBe(1);

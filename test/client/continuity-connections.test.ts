@@ -13,7 +13,7 @@ async function keptTokens(): Promise<Record<string, string>> {
   return (entry?.value as { tokens?: Record<string, string> } | undefined)?.tokens ?? {};
 }
 
-describe.each(MAJORS)('what is kept of the connections of a $major client', ({ make }) => {
+describe.each(MAJORS)('stored connections of a $major client', ({ make }) => {
   let pages = 0;
   async function start(principal?: string): Promise<{ valise: ClientValise; client: Client }> {
     const valise = await openValise({ store: stage.store, principal, allowLocal: true });
@@ -27,7 +27,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     return { valise, client };
   }
 
-  it('is listed without a secret in it', async () => {
+  it('connections.list() contains no secrets', async () => {
     const { valise, client } = await start();
     await ask(client, 'increment');
     const list = await valise.connections.list();
@@ -56,7 +56,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     expect(await valise.connections.list('https://other.example.com/mcp')).toEqual([]);
   });
 
-  it("is one principal's own", async () => {
+  it('Stored connections belong to one principal', async () => {
     await start('alice');
     const bob = await start('bob');
     expect((await bob.valise.connections.list()).map(({ principal }) => principal)).toEqual(['bob']);
@@ -65,7 +65,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     expect(await stage.opened[0]?.valise.connections.list()).toHaveLength(1);
   });
 
-  it('is forgotten here by forget, and no more', async () => {
+  it('forget() deletes a connection locally and sends nothing to the server', async () => {
     const { valise, client } = await start();
     await ask(client, 'increment');
     stage.vault.sent.length = 0;
@@ -75,7 +75,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     expect(await valise.connections.forget(stage.vault.url)).toBe(false);
   });
 
-  it('is revoked and forgotten by logout: the next one signs in and begins anew', async () => {
+  it('logout() revokes and deletes a connection, and the next client signs in and starts over', async () => {
     const { valise, client } = await start();
     await ask(client, 'increment');
     const tokens = await keptTokens();
@@ -94,7 +94,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     expect(pages).toBe(1);
   });
 
-  it('is revoked by logout as it is when it is forgotten: also what a refresh has brought in between', async () => {
+  it('logout() revokes the tokens that are stored when it deletes them, including those of a concurrent refresh', async () => {
     const { valise } = await start();
     const [key = ''] = (await stage.store.list('credentials/')).keys;
     const get = stage.store.get.bind(stage.store);
@@ -116,7 +116,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     expect(await get(key)).toBeUndefined();
   });
 
-  it('stays as it is where logout is given something else than it takes', async () => {
+  it('logout() with an invalid argument changes nothing', async () => {
     const { valise } = await start();
     const kept = await valise.connections.list();
     stage.vault.sent.length = 0;
@@ -135,7 +135,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     expect(await valise.connections.list()).toEqual(kept);
   });
 
-  it('is forgotten by logout also where the authorization server cannot be reached', async () => {
+  it('logout() deletes the connection even if the authorization server is unreachable', async () => {
     const { valise } = await start();
     const gone = async () => {
       throw new TypeError('fetch failed');
@@ -145,14 +145,14 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
   });
 });
 
-describe('what is kept of modern connections', () => {
+describe('stored connections of 2026-07-28', () => {
   let hosts: Hosts;
   beforeEach(async () => {
     hosts = await openHosts();
   });
   afterEach(() => hosts.close());
 
-  it('is listed, too', async () => {
+  it('connections.list() includes connections of 2026-07-28', async () => {
     const [, , modern] = KINDS;
     const { Client } = await import('@modelcontextprotocol/client');
     const valise = await openValise({ store: stage.store });

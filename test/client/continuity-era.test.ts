@@ -29,8 +29,8 @@ const ways = [
 ];
 const sum = (client: Client) => call(client, 'add', { a: 1, b: 2 });
 
-describe.each(ways)('a server of the $was era that becomes one of the $is', ({ from, to, before, after }) => {
-  it('has each call say to connect again, which works', async () => {
+describe.each(ways)('a server of the $was era that changes to the $is era', ({ from, to, before, after }) => {
+  it('Each call fails with an error that says to connect again, and connecting again works', async () => {
     const server = await serve(from());
     const { start, warnings } = await hosts(server.url);
     const running = await start(auto());
@@ -44,7 +44,7 @@ describe.each(ways)('a server of the $was era that becomes one of the $is', ({ f
     expect(warnings).toEqual([]);
   });
 
-  it('does so for a process that goes on where another one was', async () => {
+  it('Each call of a process that resumes another one fails with an error that says to connect again', async () => {
     const server = await serve(from());
     const { start } = await hosts(server.url);
     await (await start(auto())).close();
@@ -54,15 +54,12 @@ describe.each(ways)('a server of the $was era that becomes one of the $is', ({ f
   });
 });
 
-it.each(LEGACY_CLIENTS)(
-  'goes on with a $kind client once the server of its era is back',
-  async ({ make }) => {
-    const server = await serve(answerOlder());
-    const { start } = await hosts(server.url);
-    const client = await start(make());
-    server.become(answerNewer());
-    await expect(sum(client)).rejects.toMatchObject({ code: 'other-version' });
-    server.become(answerOlder());
-    expect(await sum(client)).toBe('3');
-  },
-);
+it.each(LEGACY_CLIENTS)('A $kind client continues once the server of its era is back', async ({ make }) => {
+  const server = await serve(answerOlder());
+  const { start } = await hosts(server.url);
+  const client = await start(make());
+  server.become(answerNewer());
+  await expect(sum(client)).rejects.toMatchObject({ code: 'other-version' });
+  server.become(answerOlder());
+  expect(await sum(client)).toBe('3');
+});

@@ -54,7 +54,7 @@ describe.each(LEGACY_CLIENTS)('$kind clients with one store', ({ make }) => {
 
   const bags = async () => (await store.list('jar/')).keys;
 
-  it('that connect for the first time at once begin one session together, and keep its state once', async () => {
+  it('Clients that connect for the first time together start one session and store its state once', async () => {
     const all = await Promise.all(Array.from({ length: 5 }, () => start()));
     expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(1);
     for (const [at, { client }] of all.entries()) {
@@ -74,7 +74,7 @@ describe.each(LEGACY_CLIENTS)('$kind clients with one store', ({ make }) => {
     await end(later);
   });
 
-  it('begin one all the same where the first of them does not get through', async () => {
+  it('Clients that connect together start one session even if the first of them fails', async () => {
     let first = true;
     server.intercept = ({ method }) => {
       if (method !== 'initialize' || !first) return undefined;
@@ -87,7 +87,7 @@ describe.each(LEGACY_CLIENTS)('$kind clients with one store', ({ make }) => {
     for (const one of tried) if (one.status === 'fulfilled') await end(one.value);
   });
 
-  it('tell whose session came too late, and keep no state that nobody could find again', async () => {
+  it('A client warns that its session came too late, and stores no state that nobody could find', async () => {
     // As where another process took longer than anybody waits for it.
     server.intercept = async ({ method }) => {
       if (method !== 'initialize') return undefined;
@@ -112,7 +112,7 @@ describe.each(LEGACY_CLIENTS)('$kind clients with one store', ({ make }) => {
     await end(next);
   });
 
-  it('keep no state of a session that is not kept itself', async () => {
+  it('Clients store no state of a session that is not stored itself', async () => {
     const one = await start({ resume: false });
     server.state = { cart: 'tea' };
     await count(one.client);
@@ -120,7 +120,7 @@ describe.each(LEGACY_CLIENTS)('$kind clients with one store', ({ make }) => {
     expect(await bags()).toEqual([]);
   });
 
-  it('end the state of a session that the host ends', async () => {
+  it('The state of a session ends when the host ends the session', async () => {
     const one = await start();
     server.state = { cart: 'tea' };
     await count(one.client);
@@ -133,7 +133,7 @@ describe.each(LEGACY_CLIENTS)('$kind clients with one store', ({ make }) => {
     expect(await bags()).toEqual([]);
   });
 
-  it('end the state of a session that the client does not take up again', async () => {
+  it('The state of a session ends if the client does not resume the session', async () => {
     const one = await start();
     server.state = { cart: 'tea' };
     await count(one.client);

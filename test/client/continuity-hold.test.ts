@@ -4,9 +4,10 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { keyOf } from '../../src/client/connection/key.ts';
 import { type Snapshot, SnapshotKeeper } from '../../src/client/connection/snapshot.ts';
+import { keyOf } from '../../src/client/identity/target.ts';
 import { isRunning, ownProcess } from '../../src/store/kit/process.ts';
+import { SESSIONFUL } from '../../src/wire/codec.ts';
 
 const MARK =
   'const { ownProcess } = await import("./src/store/kit/process.ts"); console.log(JSON.stringify(ownProcess()));';
@@ -28,15 +29,15 @@ async function other() {
   return { mark: JSON.parse(line) as ReturnType<typeof ownProcess>, kill };
 }
 
-describe('the mark of a process', () => {
-  it('says whether another one lives, from the moment that it is killed', async () => {
+describe('the process mark', () => {
+  it('A process mark tells whether another process is alive, from the moment it is killed', async () => {
     const { mark, kill } = await other();
     expect(isRunning(mark)).toBe(true);
     await kill();
     expect(isRunning(mark)).toBe(false);
   });
 
-  it('is not that of another process with the same id, of nobody, or of one whose host cannot be asked', async () => {
+  it('A process mark does not match another process with the same id, no process, or a process on an unknown host', async () => {
     const { mark } = await other();
     expect(isRunning(ownProcess())).toBe(true);
     expect(isRunning({ ...mark, host: 'another' })).toBeUndefined();
@@ -44,14 +45,14 @@ describe('the mark of a process', () => {
     for (const pid of [0, -1, 1.5, Number.NaN]) expect(isRunning({ ...mark, pid })).toBe(false);
   });
 
-  it('goes by the id alone where the system tells no more', async () => {
+  it('A process mark uses only the process id if the system provides no more', async () => {
     const { mark, kill } = await other();
     expect(isRunning({ ...mark, started: '0' })).toBe(true);
     await kill();
     expect(isRunning({ ...mark, started: '0' })).toBe(false);
   });
 
-  it.runIf(process.platform === 'linux')('is of none that is dead and not buried', async () => {
+  it.runIf(process.platform === 'linux')('A process mark does not match a zombie process', async () => {
     // Whoever takes the place of the shell knows nothing of its child, and takes no note of its end.
     const parent = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -71,11 +72,11 @@ describe('the mark of a process', () => {
   });
 });
 
-describe('A session that one process uses alone', () => {
+describe('a session that one process uses alone', () => {
   const ID = { target: 'https://example.com/mcp', principal: '' };
   const KEY = `${keyOf('connection', ID)}/legacy`;
   const SNAPSHOT: Snapshot = {
-    era: 'legacy',
+    codec: SESSIONFUL,
     protocolVersion: '2025-11-25',
     introduction: {},
     sessionId: 'one',
@@ -90,11 +91,12 @@ describe('A session that one process uses alone', () => {
   const keeper = () => new SnapshotKeeper(store, ID, { isAlone: true });
   const holder = async () => (await store.get(KEY))?.value as { holder?: object } | undefined;
   const heldBy = async (mark: object, at = Date.now()) => {
-    const value = { ...SNAPSHOT, holder: { ...mark, connection: 'other', at } };
+    const { codec, ...rest } = SNAPSHOT;
+    const value = { ...rest, era: codec.era, holder: { ...mark, connection: 'other', at } };
     await store.put(KEY, JSON.parse(JSON.stringify(value)));
   };
 
-  it('is taken by one running process, and by the next as soon as that is killed', async () => {
+  it('One running process takes an exclusive session, and the next one takes it as soon as the first is killed', async () => {
     const { mark, kill } = await other();
     await heldBy(mark);
     const own = keeper();
@@ -108,12 +110,12 @@ describe('A session that one process uses alone', () => {
     expect(await holder()).not.toHaveProperty('holder');
   });
 
-  it('is shared by processes that do not ask to be alone', async () => {
+  it('Processes that do not ask for exclusive use share a session', async () => {
     await heldBy((await other()).mark);
     expect(await new SnapshotKeeper(store, ID).take(SNAPSHOT)).toBe(true);
   });
 
-  it('is not released by a connection that lost it to another one of the process', async () => {
+  it('A connection that lost its session to another one of the same process does not release it', async () => {
     const [one, two] = [keeper(), keeper()];
     expect([await one.take(SNAPSHOT), await two.take(SNAPSHOT)]).toEqual([true, true]);
     await one.release();
@@ -122,13 +124,13 @@ describe('A session that one process uses alone', () => {
     expect(await holder()).not.toHaveProperty('holder');
   });
 
-  it('is released by a connection that closes while it takes the session', async () => {
+  it('A connection that closes while it takes a session releases the session', async () => {
     const own = keeper();
     await Promise.all([own.take(SNAPSHOT), own.release()]);
     expect(await holder()).not.toHaveProperty('holder');
   });
 
-  it('is free after ten minutes if only an id tells who uses it', async () => {
+  it('An exclusive session is free after ten minutes if only a process id names its holder', async () => {
     const { mark } = await other();
     await heldBy({ ...mark, started: '0' });
     expect(await keeper().take(SNAPSHOT)).toBe(false);
@@ -136,7 +138,7 @@ describe('A session that one process uses alone', () => {
     expect(await keeper().take(SNAPSHOT)).toBe(true);
   });
 
-  it('is free if the store does not work', async () => {
+  it('An exclusive session is free if the store fails', async () => {
     await store.close();
     const own = keeper();
     expect(await own.take(SNAPSHOT)).toBe(true);

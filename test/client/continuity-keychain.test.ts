@@ -19,8 +19,8 @@ afterAll(async () => {
 
 const needed = because('needs a Secret Service');
 
-describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major client', needed, ({ make }) => {
-  it('[C-10] are sealed in the store with a key that is there', async () => {
+describe.skipIf(!service).each(MAJORS)('secrets of a $major client with a keychain', needed, ({ make }) => {
+  it('[C-10] Secrets are sealed in the store with a key from the keychain', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'valise-secrets-'));
     const store = `sqlite:${join(folder, 'state.db')}`;
     const process = async (work: (client: Client, valise: ClientValise) => Promise<void>) => {
@@ -56,9 +56,9 @@ describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major cli
   });
 
   it.each([
-    ['kept as plain text before there was one', { insecurePlaintext: true }, {}],
-    ['kept there before plain text was chosen', {}, { insecurePlaintext: true }],
-  ])('are shown and signed out of where they were %s', async (_, before, later) => {
+    ['stored as plain text before there was a keychain', { insecurePlaintext: true }, {}],
+    ['stored in the keychain before plain text was chosen', {}, { insecurePlaintext: true }],
+  ])('Secrets are listed and revoked if they were %s', async (_, before, later) => {
     const folder = mkdtempSync(join(tmpdir(), 'valise-secrets-'));
     const store = `sqlite:${join(folder, 'state.db')}`;
     const first = await openValise({ store, ...before });

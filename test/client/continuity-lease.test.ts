@@ -2,7 +2,7 @@ import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { withLease } from '../../src/store/kit/lease.ts';
 
-describe('work that one process at a time does', () => {
+describe('leases', () => {
   let store: Store;
   beforeEach(() => {
     vi.useFakeTimers();
@@ -10,7 +10,7 @@ describe('work that one process at a time does', () => {
   });
   afterEach(() => vi.useRealTimers());
 
-  it('is done by nobody else for as long as it takes, and by the next one then', async () => {
+  it('Work under a lease runs in one process at a time, however long it takes', async () => {
     let finish: (value: string) => void = () => {};
     const slow = withLease(store, 'work', () => new Promise<string>((resolve) => (finish = resolve)));
     await vi.advanceTimersByTimeAsync(40_000);
@@ -20,7 +20,7 @@ describe('work that one process at a time does', () => {
     expect(await withLease(store, 'work', async () => 'second')).toBe('second');
   });
 
-  it('waits no longer for a process that was killed than until its lease could have been renewed thrice', async () => {
+  it('A lease of a killed process expires after three missed renewals', async () => {
     const { lease } = store;
     // As a killed process does, the first one renews nothing and gives nothing back.
     store.lease = async (key, ttl) => {

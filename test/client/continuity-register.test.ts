@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { registerOnce } from '../../src/client/oauth/sdk-auth.ts';
+import { registerOnce } from '../../src/client/oauth/provider.ts';
 
 /** An authorization server that counts its clients. */
 function registrar(status = 201) {
@@ -13,20 +13,20 @@ function registrar(status = 201) {
   return { register, clients: () => clients };
 }
 
-it('registers once where the stream and a call find out together, or shortly after, that it must be done', async () => {
+it('A stream and a call that need a registration at the same time share one', async () => {
   const { register, clients } = registrar();
   const together = await Promise.all([register('http://127.0.0.1/a'), register('http://127.0.0.1/a')]);
   expect([...together, await register('http://127.0.0.1/a')]).toEqual(Array(3).fill('client-1'));
   expect(clients()).toBe(1);
 });
 
-it('registers what is another registration', async () => {
+it('Different registrations are sent separately', async () => {
   const { register } = registrar();
   expect(await register('http://127.0.0.1/a')).toBe('client-1');
   expect(await register('http://127.0.0.1/b')).toBe('client-2');
 });
 
-it('asks again where it was refused', async () => {
+it('A registration that was refused is sent again', async () => {
   const { register, clients } = registrar(503);
   await register('http://127.0.0.1/a');
   await register('http://127.0.0.1/a');

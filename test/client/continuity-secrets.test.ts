@@ -15,7 +15,7 @@ import { type ClientValise, type ClientValiseOptions, fileStore, openValise } fr
 import { generateKey } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Json } from '../../src/json.ts';
+import type { Json } from '../../src/core/json.ts';
 import { ask, MAJORS, openVault, signIn, type Vault } from './vault.ts';
 
 const keys = generateKey();
@@ -62,14 +62,14 @@ const onDisk = () =>
     .map((name) => readFileSync(join(folder, name), 'latin1'))
     .join('\n');
 
-describe('without a keychain, secrets', () => {
+describe('secrets without a keychain', () => {
   beforeAll(() => {
     // No bus, no keychain.
     vi.stubEnv('DBUS_SESSION_BUS_ADDRESS', 'unix:path=/nonexistent/bus');
   });
   afterAll(() => vi.unstubAllEnvs());
 
-  it('are sealed in the store with a key in a file beside it, which is made on first use', async () => {
+  it('Secrets are sealed in the store with a key in a file next to it, which is created on first use', async () => {
     const options = { store: `sqlite:${join(folder, 'made', 'state.db')}` };
     vault.sent.length = 0;
     expect(await ask(await start(options), 'increment')).toMatch(/^\d+$/);
@@ -94,7 +94,7 @@ describe('without a keychain, secrets', () => {
     expect(readFileSync(file, 'utf8')).toBe(key);
   });
 
-  it('have one key, however many begin to need it at once', async () => {
+  it('Concurrent first uses create one key', async () => {
     const store = `sqlite:${join(folder, 'state.db')}`;
     const principals = ['ann', 'ben', 'cem', 'dee'];
     await Promise.all(principals.map((principal) => start({ store, principal })));
@@ -105,7 +105,7 @@ describe('without a keychain, secrets', () => {
     expect(readdirSync(folder).filter((name) => name.includes('.key'))).toEqual(['state.db.key']);
   });
 
-  it('whose key is elsewhere are not shown, and that is said; a new key signs in beside them', async () => {
+  it('Secrets whose key is missing are not shown, a warning says so, and a new key signs in next to them', async () => {
     const options = { store: `file:${join(folder, 'mcp-state.json')}` };
     await start(options);
     await end();
@@ -122,7 +122,7 @@ describe('without a keychain, secrets', () => {
     expect(await opened[0]?.valise.connections.list()).toMatchObject([{ signedIn: true }]);
   });
 
-  it('are refused where their key is a file that others can read, with the command that mends it', async () => {
+  it('A key file that others can read is refused, with the command that fixes it', async () => {
     const options = { store: `file:${join(folder, 'mcp-state.json')}` };
     await start(options);
     await end();
@@ -134,7 +134,7 @@ describe('without a keychain, secrets', () => {
     await expect(start(options)).rejects.toMatchObject({ code: 'invalid-key' });
   });
 
-  it('are sealed with the store where VALISE_CLIENT_KEYS is set, and never with VALISE_KEYS', async () => {
+  it('Secrets are sealed with the store if VALISE_CLIENT_KEYS is set, and never with VALISE_KEYS', async () => {
     const store = `file:${join(folder, 'mcp-state.json')}`;
     vi.stubEnv('VALISE_CLIENT_KEYS', keys);
     await start({ store });
@@ -149,7 +149,7 @@ describe('without a keychain, secrets', () => {
     await (await openValise({ store, keys })).close();
   });
 
-  it('do not stand in the way of servers that ask for none', async () => {
+  it('A missing key does not affect servers that need no secret', async () => {
     const valise = await openValise({ store: fileStore(join(folder, 'mcp-state.json')) });
     const client = make();
     opened.push({ valise, client });
@@ -164,7 +164,7 @@ describe('without a keychain, secrets', () => {
     ['a file', (): ClientValiseOptions => ({ store: fileStore(join(folder, 'mcp-state.json'), { keys }) })],
     ['a file by its URL', () => ({ store: `file:${join(folder, 'mcp-state.json')}`, keys })],
     ['SQLite', () => ({ store: `sqlite:${join(folder, 'state.db')}`, keys })],
-  ])('are sealed in %s: who steals it reads nothing', async (_, options) => {
+  ])('Secrets are sealed in %s, and a stolen store reveals nothing', async (_, options) => {
     vault.sent.length = 0;
     const client = await start(options());
     await ask(client, 'increment');
@@ -184,7 +184,7 @@ describe('without a keychain, secrets', () => {
     await expect(start({ store, keys: generateKey() })).rejects.toMatchObject({ code: 'store-wrong-key' });
   });
 
-  it('are plain text where that was chosen', async () => {
+  it('Secrets are plain text if the host chooses that', async () => {
     vault.sent.length = 0;
     const options = { store: `file:${join(folder, 'mcp-state.json')}`, insecurePlaintext: true };
     await ask(await start(options), 'increment');
@@ -192,7 +192,7 @@ describe('without a keychain, secrets', () => {
     expect(onDisk()).toContain(tokens()[0]);
   });
 
-  it('that are plain text are shown, revoked and removed, whatever is chosen by then', async () => {
+  it('Plain-text secrets are listed, revoked and deleted whatever the current setting is', async () => {
     const store = `file:${join(folder, 'mcp-state.json')}`;
     vault.sent.length = 0;
     await ask(await start({ store, insecurePlaintext: true }), 'increment');
@@ -209,7 +209,7 @@ describe('without a keychain, secrets', () => {
     expect((await fetch(vault.url, { method: 'POST', headers })).status).toBe(401);
   });
 
-  it('that nobody can look for are not called gone', async () => {
+  it('Secrets that cannot be looked up are not reported as deleted', async () => {
     const store = `file:${join(folder, 'mcp-state.json')}`;
     await start({ store });
     await end();
@@ -222,7 +222,7 @@ describe('without a keychain, secrets', () => {
     await valise.close();
   });
 
-  it('without the registration that they were given to are not called revoked, nor absent', async () => {
+  it('Tokens without their registration are reported neither as revoked nor as absent', async () => {
     const store = memoryStore();
     const redirect = async (page: URL) => void (await signIn(page));
     const valise = await openValise({ store });
@@ -237,11 +237,11 @@ describe('without a keychain, secrets', () => {
     expect(heard).toEqual(['refused']);
   });
 
-  it('stay in memory where the store is memory', async () => {
+  it('Secrets stay in memory if the store is in memory', async () => {
     await ask(await start({ store: memoryStore() }), 'increment');
   });
 
-  it('go where the host says', async () => {
+  it('Secrets go to the store that the host chooses', async () => {
     const secrets = memoryStore();
     const store = fileStore(join(folder, 'mcp-state.json'));
     vault.sent.length = 0;
@@ -252,7 +252,7 @@ describe('without a keychain, secrets', () => {
     await store.close();
   });
 
-  it('are refused where the keychain was asked for and is not there', async () => {
+  it('Opening Valise fails if the host requires a keychain and there is none', async () => {
     await expect(start({ store: memoryStore(), secrets: 'keychain' })).rejects.toMatchObject({
       code: 'no-keychain',
     });
@@ -260,16 +260,19 @@ describe('without a keychain, secrets', () => {
 });
 
 describe('a store that others can read', () => {
-  it.skipIf(process.platform === 'win32')('is refused with the command that mends it', async () => {
-    const path = join(folder, 'mcp-state.json');
-    const store = fileStore(path);
-    await store.put('a', 1);
-    await store.close();
-    chmodSync(path, 0o644);
-    await expect(start({ store: `file:${path}`, keys })).rejects.toMatchObject({
-      code: 'store-denied',
-      message: expect.stringContaining(`chmod 600 ${path}`),
-    });
-    expect(() => fileStore(path)).toThrow(`chmod 600 ${path}`);
-  });
+  it.skipIf(process.platform === 'win32')(
+    'A store that others can read is refused, with the command that fixes it',
+    async () => {
+      const path = join(folder, 'mcp-state.json');
+      const store = fileStore(path);
+      await store.put('a', 1);
+      await store.close();
+      chmodSync(path, 0o644);
+      await expect(start({ store: `file:${path}`, keys })).rejects.toMatchObject({
+        code: 'store-denied',
+        message: expect.stringContaining(`chmod 600 ${path}`),
+      });
+      expect(() => fileStore(path)).toThrow(`chmod 600 ${path}`);
+    },
+  );
 });

@@ -107,7 +107,7 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
   });
   afterEach(() => server.close());
 
-  it('[C-01][C-03] sets session and metadata once, and goes on with them after a restart', async () => {
+  it('[C-01][C-03] A client stores session and metadata once, and resumes with them after a restart', async () => {
     const one = await connect(make(), server.url, row);
     expect(await count(one)).toBe(1);
     expect(row.session).toBe(server.sessions()[0]);
@@ -123,7 +123,7 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
     expect(server.methods()).not.toContain('initialize');
   });
 
-  it('[C-01][C-05] clears the session that is over, and sets the new one', async () => {
+  it('[C-01][C-05] A client clears a session that is over and stores the new one', async () => {
     const client = await connect(make(), server.url, row);
     await count(client);
     const before = row.session;
@@ -135,7 +135,7 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
     expect(row.session).toBe(server.sessions()[0]);
   });
 
-  it('[C-03][C-08] clears metadata of a version that does not fit any more', async () => {
+  it('[C-03][C-08] A client clears metadata of a version that is no longer supported', async () => {
     row.session = 'of-long-ago';
     row.version = '1999-01-01';
     row.capabilities = '{}';
@@ -146,7 +146,7 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
   });
 
   it.each(['', '{"tools":', 'tools, prompts', 'null', '[]'])(
-    '[C-03] asks the server again where the kept capabilities are no JSON object (%j)',
+    '[C-03] A client asks the server again if the stored capabilities are not a JSON object (%j)',
     async (text) => {
       await count(await connect(make(), server.url, row));
       await end();
@@ -159,7 +159,7 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
     },
   );
 
-  it('is taken for one target as well, and refuses to be used for two', async () => {
+  it("A host's own store can serve one target, and refuses to be used for two", async () => {
     const store = memoryStore();
     const client = await connect(make(), server.url, store, { store: row });
     await count(client);
@@ -175,7 +175,7 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
     const warnings: string[] = [];
     valise.on('warning', ({ what }) => warnings.push(what));
     await valise.connect(make(), `${server.url}?third`).catch(() => {});
-    expect(warnings.join()).toContain('keeps one connection');
+    expect(warnings.join()).toContain('stores one connection');
     expect(row.session).toBe(server.sessions()[0]);
   });
 });
@@ -201,7 +201,7 @@ describe.each(MAJORS)("a $major client whose token is in a host's own store", ({
       },
     });
 
-  it('[C-02][C-06] sets the token, sends it after a restart, and clears it when it is over', async () => {
+  it('[C-02][C-06] A client stores the token, sends it after a restart, and clears it when it expires', async () => {
     const row = new Row();
     expect(await ask(await signedIn(row), 'increment')).toBe('1');
     expect(row.token).toBeTruthy();
@@ -222,7 +222,7 @@ describe.each(MAJORS)("a $major client whose token is in a host's own store", ({
     expect(pages).toBe(2);
   });
 
-  it('[C-02] keeps everything that renews the token, where the store keeps what it is given', async () => {
+  it('[C-02] A client keeps everything that renews the token if the store keeps what it is given', async () => {
     let kept: TokenInfo | undefined;
     const whole: ClientStateStore = Object.assign(new Row(), {
       setAccessToken: (token: TokenInfo) => void (kept = JSON.parse(JSON.stringify(token)) as TokenInfo),
@@ -241,7 +241,7 @@ describe.each(MAJORS)("a $major client whose token is in a host's own store", ({
   });
 });
 
-describe.each(MAJORS)('our stores in the shape of the seed, for a $major client', ({ make }) => {
+describe.each(MAJORS)('Valise stores in the shape of the seed, for a $major client', ({ make }) => {
   let server: Sessionful;
   let folder: string;
   beforeEach(async () => {
@@ -254,7 +254,7 @@ describe.each(MAJORS)('our stores in the shape of the seed, for a $major client'
     await server.close();
   });
 
-  it('[C-11] keep everything in one line, readable by the owner alone', async () => {
+  it('[C-11] A Valise store keeps everything in one line that only the owner can read', async () => {
     const store = fileStore(join(folder, 'mcp-state.json'));
     const client = await connect(make(), server.url, store);
     await count(client);
@@ -267,7 +267,7 @@ describe.each(MAJORS)('our stores in the shape of the seed, for a $major client'
     await again.close();
   });
 
-  it('[C-01][C-03] tell session and metadata, and take them from elsewhere', async () => {
+  it('[C-01][C-03] asClientStateStore() returns session and metadata, and accepts those of another source', async () => {
     const store = memoryStore();
     const state = asClientStateStore(store, server.url);
     expect(await state.getSessionId()).toBeUndefined();
@@ -299,7 +299,7 @@ describe.each(MAJORS)('our stores in the shape of the seed, for a $major client'
     expect(await count(await connect(make(), server.url, store))).toBe(1);
   });
 
-  it('[C-02] set, get and clear an access token', async () => {
+  it('[C-02] A Valise store sets, gets and clears an access token', async () => {
     const state = asClientStateStore(memoryStore(), server.url);
     expect(await state.getAccessToken()).toBeUndefined();
     await state.setAccessToken({ accessToken: 'mine', expiresAt: 5 });

@@ -52,7 +52,7 @@ describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
     return client;
   }
 
-  it('[C-03][C-07] asks once who the server is, and knows it after a restart', async () => {
+  it('[C-03][C-07] A client asks once who the server is, and knows it after a restart', async () => {
     const one = await start();
     await one.callTool({ name: 'a' });
     expect(hosts.seen.map(({ method }) => method)).toEqual([introduction, 'tools/call']);
@@ -66,7 +66,7 @@ describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
     expect(hosts.seen.map(({ method }) => method)).toEqual(['tools/list', 'tools/call']);
   });
 
-  it('asks again after a day: nothing else would tell that the server has changed', async () => {
+  it('A client asks a server without sessions again after a day, because nothing else tells that it has changed', async () => {
     await start();
     await end();
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 25 * 60 * 60 * 1000 });
@@ -75,7 +75,7 @@ describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
     expect(hosts.seen.map(({ method }) => method)).toEqual([introduction]);
   });
 
-  it('loses session-scope state with the connection, unless told', async () => {
+  it('Session-scope state ends with the connection by default', async () => {
     hosts.respond = ({ method }) =>
       method === 'tools/call' ? setting(kind.era, { session: { cart: 1 } }) : {};
     await (await start()).callTool({ name: 'a' });
@@ -84,7 +84,7 @@ describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
     expect(stateOf(hosts.last('tools/call').meta)).toEqual({});
   });
 
-  it("keeps session-scope state for the next process with jarLifetime: 'kept', until it is cleared", async () => {
+  it("With jarLifetime: 'kept', the next process gets the session-scope state until it is cleared", async () => {
     hosts.respond = ({ method, params }) =>
       method === 'tools/call' ? setting(kind.era, { session: { [String(params['name'])]: 1 } }) : {};
     await (await start({ jarLifetime: 'kept' })).callTool({ name: 'a' });
@@ -105,9 +105,9 @@ describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
   });
 });
 
-describe.each(KINDS)('what a $kind client keeps for a session with the target', (kind) => {
+describe.each(KINDS)('session-scope state that a $kind client stores for a target', (kind) => {
   it.each([SHOP, 'http://127.0.0.1:80/mcp'])(
-    '[J-10] ends with logout from %s, also without the development switch',
+    '[J-10] logout() from %s deletes the stored session-scope state, even without the development switch',
     async (url) => {
       hosts.respond = ({ method }) =>
         method === 'tools/call' ? setting(kind.era, { session: { cart: 1 } }) : {};
@@ -144,7 +144,7 @@ describe('a v2 client that speaks both eras', () => {
         : {};
   };
 
-  it('remembers the era of the server, and does not probe again', async () => {
+  it('A client of both eras remembers the era of the server and does not probe again', async () => {
     isLegacy(true);
     await start();
     expect(hosts.seen.map(({ method }) => method)).toEqual(['server/discover', 'initialize']);
@@ -154,7 +154,7 @@ describe('a v2 client that speaks both eras', () => {
     expect(hosts.seen).toEqual([]);
   });
 
-  it('[C-08] forgets what a server has dropped, and negotiates with the next connection', async () => {
+  it('[C-08] A client forgets a version that the server has dropped, and the next connection negotiates', async () => {
     await start();
     await end();
     hosts.respond = ({ meta }) =>
@@ -176,7 +176,7 @@ describe('a v2 client that speaks both eras', () => {
     await three.callTool({ name: 'a' });
   });
 
-  it('[C-08] negotiates anew where the kept version is one that the client does not speak', async () => {
+  it('[C-08] A client negotiates again if it does not support the stored version', async () => {
     await start();
     await end();
     const [key = ''] = (await store.list('connection/')).keys;
@@ -193,7 +193,7 @@ describe('a v2 client that speaks both eras', () => {
 });
 
 describe("jarLifetime: 'kept' over other transports", () => {
-  it('works over a transport of the host, too', async () => {
+  it("With jarLifetime: 'kept', state is stored over a transport of the host too", async () => {
     const { StreamableHTTPClientTransport } = await import(
       '@modelcontextprotocol/sdk/client/streamableHttp.js'
     );

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
 import { Continuity } from '../../src/client/connection/continuity.ts';
-import { composeFetch } from '../../src/client/connection/fetch.ts';
+import { composeFetch } from '../../src/client/connection/http.ts';
 import type { Snapshot } from '../../src/client/connection/snapshot.ts';
+import { SESSIONFUL } from '../../src/wire/codec.ts';
 
 const SNAPSHOT: Snapshot = {
-  era: 'legacy',
+  codec: SESSIONFUL,
   protocolVersion: '2025-11-25',
   introduction: { protocolVersion: '2025-11-25', capabilities: {} },
   sessionId: 'one',
@@ -17,7 +18,7 @@ function resumed(snapshot: Snapshot) {
   const continuity = new Continuity({
     client: {},
     snapshots: undefined,
-    kept: snapshot,
+    from: snapshot,
     alone: (work) => work(),
     begun: async () => {},
     left: async () => {},
@@ -50,7 +51,7 @@ it.each([
   expect(continuity.stream.watch({ method: 'GET', headers }, () => {}) !== undefined).toBe(isStandalone);
 });
 
-it('A POST and a stream of which nothing was read have no position', async () => {
+it('A POST and a stream without any read event have no position', async () => {
   const read = resumed({ ...SNAPSHOT, lastEventId: 'event-7' });
   expect(await read.place({ method: 'POST', body: '{}' })).toBeNull();
   expect(await resumed(SNAPSHOT).place({ method: 'GET' })).toBeNull();

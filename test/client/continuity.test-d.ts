@@ -23,7 +23,7 @@ declare const host: ClientStateStore;
 declare const v1: ClientV1;
 declare const v2: ClientV2;
 
-test('clients of both majors connect over HTTP', () => {
+test('Clients of both majors connect over HTTP', () => {
   expectTypeOf(valise.connect).toBeCallableWith(v1, 'https://example.com/mcp');
   expectTypeOf(valise.connect).toBeCallableWith(v2, new URL('https://example.com/mcp'));
   expectTypeOf(valise.connect).toBeCallableWith(v2, { command: 'node', args: ['server.js'] });
@@ -33,13 +33,13 @@ test('clients of both majors connect over HTTP', () => {
   expectTypeOf(valise.connections).toEqualTypeOf<Connections>();
 });
 
-test('one provider serves both majors', () => {
+test('One provider serves both majors', () => {
   // What was discovered is kept as it came; its shape is each major's own affair.
   expectTypeOf<Provider>().toExtend<Omit<ProviderV1, 'discoveryState'>>();
   expectTypeOf<Provider>().toExtend<Omit<ProviderV2, 'discoveryState'>>();
 });
 
-test("both majors' transports have what continuity needs", () => {
+test('The transports of both majors have the members that continuity needs', () => {
   expectTypeOf<Pick<HttpV1, 'setProtocolVersion' | 'resumeStream'>>().toExtend<
     Pick<HttpTransport, 'setProtocolVersion' | 'resumeStream'>
   >();
@@ -48,7 +48,7 @@ test("both majors' transports have what continuity needs", () => {
   >();
 });
 
-test("stores in the seed's shape are taken wherever a store is", () => {
+test('A store in the shape of the seed is accepted wherever a store is', () => {
   expectTypeOf(openValise({ store: host })).toEqualTypeOf<Promise<ClientValise>>();
   expectTypeOf(valise.connect).toBeCallableWith(v2, 'https://example.com/mcp', { store: host });
   expectTypeOf(

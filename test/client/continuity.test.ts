@@ -32,7 +32,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
   /** Ends as a crash does: nothing is said to the server. */
   const crash = (client: Client) => client.close();
 
-  it('[C-04] keeps the id that `initialize` returned, and sends it with every request after', async () => {
+  it('[C-04] A client stores the session id of `initialize` and sends it with every later request', async () => {
     const client = await start();
     await count(client);
     const [session] = server.sessions();
@@ -42,7 +42,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(client.transport?.sessionId).toBe(session);
   });
 
-  it('[C-01][C-03][C-07] goes on in the session after a restart, as if it had initialised', async () => {
+  it('[C-01][C-03][C-07] A restarted client continues in the session as if it had initialized', async () => {
     const one = await start();
     expect(await count(one)).toBe(1);
     const before = { capabilities: one.getServerCapabilities(), version: one.getServerVersion() };
@@ -59,7 +59,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(new Set(server.heard.map(({ version }) => version))).toEqual(new Set(['2025-11-25']));
   });
 
-  it('reopens the stream of the server behind the last event that was read', async () => {
+  it('A restarted client reopens the standalone stream after the last event that was read', async () => {
     const one = await start();
     const changes: string[] = [];
     const hear = (client: Client) => {
@@ -85,7 +85,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.heard.find(({ verb }) => verb === 'GET')).toMatchObject({ lastEventId: read });
   });
 
-  it('takes no late answer of the process before for its own', async () => {
+  it('A restarted client ignores late responses to the calls of the previous process', async () => {
     const one = await start();
     await count(one);
     one.callTool({ name: 'wait', arguments: { tag: 'OLD' } }).catch(() => {});
@@ -106,7 +106,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  it('tells the server which call is cancelled, by the id that the server knows', async () => {
+  it('A cancellation names the call by its id on the wire', async () => {
     await crash(await start());
     const two = await start();
     const stop = new AbortController();
@@ -125,7 +125,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     server.release('X');
   });
 
-  it('does not repeat a call that nobody waits for any more', async () => {
+  it('A client does not repeat a call that nobody waits for', async () => {
     const client = await start();
     server.lose();
     const stop = new AbortController();
@@ -141,7 +141,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.heard.filter(({ params }) => params['name'] === 'wait')).toHaveLength(1);
   });
 
-  it('sends no call that was given up while it waited for the new session', async () => {
+  it('A call that is canceled while it waits for a new session is not sent', async () => {
     const client = await start();
     server.lose();
     const found = count(client);
@@ -159,7 +159,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(JSON.stringify(server.heard)).not.toContain('"tag":"X"');
   });
 
-  it('[C-05] begins one new session where the old one is over, and repeats the calls once', async () => {
+  it('[C-05] If the session is over, a client starts one new session and retries the calls once', async () => {
     const client = await start();
     await count(client);
     await count(client);
@@ -183,7 +183,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.methods()).not.toContain('initialize');
   });
 
-  it('[C-05] begins no second one where a refusal of the old session comes after the new one has begun', async () => {
+  it('[C-05] A late rejection in the old session does not start a second new one', async () => {
     const client = await start();
     await count(client);
     server.lose();
@@ -203,7 +203,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(await count(client)).toBe(2);
   });
 
-  it('[C-05] does so too where it finds out after a restart, and where the server says 400', async () => {
+  it('[C-05] A restarted client starts a new session if the server answers 404 or 400', async () => {
     await crash(await start());
     server.lose();
     server.heard.length = 0;
@@ -221,7 +221,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(2);
   });
 
-  it('never tries more than once: a server that knows no session at all gets one new initialise', async () => {
+  it('A server that knows no session at all gets one new initialize', async () => {
     const client = await start();
     server.heard.length = 0;
     server.intercept = ({ method }) => (method === 'tools/call' ? { status: 404, body: 'gone' } : undefined);
@@ -230,7 +230,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.methods().filter((method) => method === 'tools/call')).toHaveLength(2);
   });
 
-  it('surfaces the first error where a new session cannot be begun', async () => {
+  it('The call fails with the first error if a new session cannot be started', async () => {
     const client = await start();
     const warnings: string[] = [];
     opened[0]?.valise.on('warning', ({ what }) => warnings.push(what));
@@ -241,12 +241,12 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
           ? { status: 404, body: 'first' }
           : undefined;
     await expect(count(client)).rejects.toThrow('first');
-    expect(warnings).toEqual([expect.stringMatching(/new session could not be begun.*full/)]);
+    expect(warnings).toEqual([expect.stringMatching(/new session could not be started.*full/)]);
     server.intercept = () => undefined;
     expect(await count(client)).toBe(1);
   });
 
-  it('[C-05] begins one with a later call where that did not work before, also on servers that answer without a session', async () => {
+  it('[C-05] A later call starts a new session if an earlier one could not, also on servers that answer without a session', async () => {
     const client = await start();
     await count(client);
     server.lose();
@@ -263,7 +263,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.sessions()).toEqual([client.transport?.sessionId]);
   });
 
-  it('[C-08] agrees on a version anew where the server has dropped the one that was kept', async () => {
+  it('[C-08] A client negotiates a version again if the server has dropped the stored one', async () => {
     await crash(await start());
     server.intercept = ({ method, version }) =>
       version === '2025-11-25' && method === 'tools/call'
@@ -282,7 +282,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(renewed).toEqual(['version']);
   });
 
-  it('[C-08] starts anew where what is kept is of a version that the client does not know', async () => {
+  it('[C-08] A client starts over if the snapshot has a version that the client does not know', async () => {
     await crash(await start());
     const { keys } = await store.list('connection/');
     const [key = ''] = keys.filter((name) => name.endsWith('/legacy'));
@@ -301,13 +301,13 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     ['nonsense', 'nonsense'],
     ['a snapshot without an introduction', { era: 'legacy', protocolVersion: '2025-11-25' }],
     ['a list', []],
-  ])('starts anew where %s is kept', async (_, value) => {
+  ])('A client starts over if %s is stored', async (_, value) => {
     await crash(await start());
     for (const key of (await store.list('connection/')).keys) await store.put(key, value as never);
     expect(await count(await start())).toBe(1);
   });
 
-  it('forgets a session that the host has ended', async () => {
+  it('A session that the host has ended is deleted from the store', async () => {
     const client = await start();
     await (client.transport as unknown as { terminateSession(): Promise<void> }).terminateSession();
     await expect.poll(async () => (await store.list('connection/')).keys).toEqual([]);
@@ -315,7 +315,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(await count(await start())).toBe(1);
   });
 
-  it('keeps nothing, and begins anew, with resume: false', async () => {
+  it('With resume: false, a client stores nothing and starts over', async () => {
     await crash(await start({ resume: false }));
     expect((await store.list('connection/')).keys).toEqual([]);
     const two = await start({ resume: false });
@@ -325,7 +325,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect((await store.list('connection/')).keys).toEqual([]);
   });
 
-  it('[C-09] shares the session with other processes, and one of them begins the new one', async () => {
+  it('[C-09] Several processes share a session, and one of them starts the new one', async () => {
     const clients = [await start(), await start(), await start()];
     expect(await Promise.all(clients.map(count))).toEqual(expect.arrayContaining([1, 2, 3]));
     expect(server.sessions()).toHaveLength(1);
@@ -336,7 +336,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.sessions()).toHaveLength(1);
   });
 
-  it('keeps principals and targets apart', async () => {
+  it('Principals and targets do not share a session', async () => {
     const one = await start();
     await count(one);
     const other = make();
@@ -354,7 +354,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.sessions()).toHaveLength(3);
   });
 
-  it('keeps session-scope state exactly as long as the session', async () => {
+  it('Session-scope state lives exactly as long as the transport session', async () => {
     const sent = () => server.heard.at(-1)?.meta['modelcontextprotocol.io/state/session'];
     const one = await start();
     server.state = { cart: ['tea'] };
@@ -373,7 +373,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(sent()).toEqual({ cart: ['coffee'] });
   });
 
-  it('begins a session of its own where the kept one is of a client that can be asked other things, and leaves that alone', async () => {
+  it('A client with other capabilities starts its own session and leaves the stored one unchanged', async () => {
     const askable = () => {
       const client = make();
       client.registerCapabilities({ elicitation: {} });
@@ -398,7 +398,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     ).toEqual(['cart']);
   });
 
-  describe.each(['one process', 'two processes'])('of two in one session, in %s', (where) => {
+  describe.each(['one process', 'two processes'])('two clients in one session, in %s', (where) => {
     const sent = () => server.heard.at(-1)?.meta['modelcontextprotocol.io/state/session'];
     let ended: string[];
     let valises: ClientValise[];
@@ -431,7 +431,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
       server.lose();
     });
 
-    it('[J-10] the second keeps what the first has set in the session that it follows into', async () => {
+    it('[J-10] A second process that follows into a new session keeps the state that the first has set there', async () => {
       await count(ada);
       await set(ada, { a: 1 });
       await count(bob);
@@ -449,7 +449,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
       await expect.poll(async () => (await store.list('jar/')).keys).toHaveLength(1);
     });
 
-    it('[J-10] each stores what comes in the new session where both find out at once', async () => {
+    it('[J-10] Two processes that renew at once both store the state of the new session', async () => {
       await Promise.all([count(ada), count(bob)]);
       await set(ada, { a: 1 });
       await set(bob, { b: 1 });
@@ -459,7 +459,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     });
   });
 
-  it('[J-10] takes nothing of a session that was its own into the one that it follows into', async () => {
+  it('[J-10] A client does not take the state of its own session into the one that it follows into', async () => {
     const sent = () => server.heard.at(-1)?.meta['modelcontextprotocol.io/state/session'];
     const shared = store;
     // Its own session is not kept, so that the next process begins another one.
@@ -478,7 +478,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(sent()).toEqual({ a: 1 });
   });
 
-  it('[J-10] begins anew where the server was told otherwise of the jar, and ends what was kept', async () => {
+  it('[J-10] A client starts over and ends the stored session if the server was told something different about the jar', async () => {
     const told = () =>
       server.heard
         .filter(({ method }) => method === 'initialize')

@@ -99,11 +99,11 @@ const done = (id: number, eventId?: string) =>
 
 const params = { message: 'Well?', requestedSchema: { type: 'object', properties: {} } };
 
-describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
+describe.each(KINDS)('a $kind client whose response is cut off', (kind) => {
   it.each([
     ['ends', (response: ServerResponse) => void response.end(notice('so far'))],
     ['breaks', (response: ServerResponse) => response.write(notice('so far'), () => response.destroy())],
-  ])('is told at once where the stream %s without a result and cannot be taken up again', async (_, cut) => {
+  ])('A call fails at once if the stream %s without a result and cannot be resumed', async (_, cut) => {
     const client = await connect(kind, await serve({ call: (response) => cut(stream(response)) }));
     await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({
       code: -32_000,
@@ -111,7 +111,7 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
     });
   });
 
-  it('is told where the connection breaks before anything is answered', async () => {
+  it('A call fails if the connection breaks before any response', async () => {
     const client = await connect(kind, await serve({ call: (response) => void response.destroy() }));
     await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({
       code: -32_000,
@@ -119,7 +119,7 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
     });
   });
 
-  it('is told where the call is taken as if it needed no answer', async () => {
+  it('A call fails if the server answers 202 without a result', async () => {
     const client = await connect(
       kind,
       await serve({ call: (response) => void response.writeHead(202).end() }),
@@ -130,7 +130,7 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
     });
   });
 
-  it('is told where JSON breaks off', async () => {
+  it('A call fails if the JSON body breaks off', async () => {
     const call = (response: ServerResponse, { id }: Request): void => {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
       response.write(`{"jsonrpc":"2.0","id":${id},"result":`, () => response.destroy());
@@ -140,7 +140,7 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
   });
 
   it.each(['[]', '{"jsonrpc":"2.0","id":"another","result":{}}'])(
-    'is told where JSON holds no answer: %s',
+    'A call fails if the JSON body holds no response: %s',
     async (body) => {
       const call = (response: ServerResponse): void =>
         void response.writeHead(200, { 'content-type': 'application/json' }).end(body);
@@ -150,7 +150,7 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
     },
   );
 
-  it('hears nothing more of a call that it has given up', async () => {
+  it('An abandoned call gets no further response', async () => {
     let called: (response: ServerResponse) => void = () => {};
     const call = new Promise<ServerResponse>((resolve) => (called = resolve));
     const client = await connect(kind, await serve({ call: (response) => called(stream(response)) }));
@@ -170,7 +170,7 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
     expect(errors).toEqual([]);
   });
 
-  it('takes the result that comes in the last moment', async () => {
+  it('A call takes a result that arrives at the last moment', async () => {
     const url = await serve({ call: (response, { id }) => void stream(response).end(done(id)) });
     const client = await connect(kind, url);
     expect(await client.callTool({ name: 'a' })).toMatchObject({ content: [] });
@@ -178,12 +178,12 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
 });
 
 describe.each(KINDS.filter(({ era }) => era === 'legacy'))(
-  'a $kind client with streams that can be taken up',
+  'a $kind client with resumable streams',
   (kind) => {
     const first = (response: ServerResponse, { id }: Request): void =>
       void stream(response).end(`retry: 1\nid: call-${id}\ndata: \n\n`);
 
-    it('has the result that comes on the stream taken up again', async () => {
+    it('A call gets the result that arrives on the resumed stream', async () => {
       const taken: unknown[] = [];
       let asked = 0;
       const url = await serve({
@@ -205,25 +205,28 @@ describe.each(KINDS.filter(({ era }) => era === 'legacy'))(
       expect(taken).toEqual([`call-${asked}`, 'more']);
     });
 
-    it.each([404, 405, 500])('is told where the server answers with %d instead', async (status) => {
+    it.each([404, 405, 500])('A call fails if the server answers the resumption with %d', async (status) => {
       const url = await serve({ call: first, get: (response) => void response.writeHead(status).end() });
       const client = await connect(kind, url);
       await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
     });
 
-    it.each(['application/json', undefined])('is told where it is taken up with %s', async (type) => {
-      const url = await serve({
-        call: first,
-        get: (response) =>
-          void (type
-            ? response.writeHead(200, { 'content-type': type }).end('{}')
-            : response.writeHead(204).end()),
-      });
-      const client = await connect(kind, url);
-      await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
-    });
+    it.each(['application/json', undefined])(
+      'A call fails if the resumption has the content type %s',
+      async (type) => {
+        const url = await serve({
+          call: first,
+          get: (response) =>
+            void (type
+              ? response.writeHead(200, { 'content-type': type }).end('{}')
+              : response.writeHead(204).end()),
+        });
+        const client = await connect(kind, url);
+        await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
+      },
+    );
 
-    it('waits a while for an answer on the standalone stream, where one is open', async () => {
+    it('A call waits a while for a response on an open standalone stream', async () => {
       let standing: ServerResponse | undefined;
       let asked: number | undefined;
       const url = await serve({
@@ -246,7 +249,7 @@ describe.each(KINDS.filter(({ era }) => era === 'legacy'))(
       expect(await result).toMatchObject({ content: [] });
     });
 
-    it('is told where the stream taken up again ends without anything', async () => {
+    it('A call fails if the resumed stream ends without events', async () => {
       const url = await serve({
         call: first,
         get: (response, { headers }) =>
@@ -256,7 +259,7 @@ describe.each(KINDS.filter(({ era }) => era === 'legacy'))(
       await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
     });
 
-    it('takes the end of what answers an answer for nothing else', async () => {
+    it('The end of the stream that accepts an answer does not end the call', async () => {
       let call: ServerResponse | undefined;
       let asked = 0;
       let thanked = false;
@@ -279,7 +282,7 @@ describe.each(KINDS.filter(({ era }) => era === 'legacy'))(
       expect(await result).toMatchObject({ content: [] });
     });
 
-    it('is told, too, where the stream breaks off behind a question, and while another call asks one', async () => {
+    it('A call fails if the stream breaks after a question, and while another call asks one', async () => {
       let calls = 0;
       const url = await serve({
         call(response) {

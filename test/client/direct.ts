@@ -2,10 +2,10 @@ import type { JarQuotas, Store } from 'mcp-valise/client';
 import type { Params, Request } from 'mcp-valise/internal';
 import { memoryStore } from 'mcp-valise/store';
 import type { ClientEvents } from '../../src/client/events.ts';
-import { type Identity, identify } from '../../src/client/identity.ts';
+import { type Identity, identify } from '../../src/client/identity/identity.ts';
+import type { JarView } from '../../src/client/jar/entries.ts';
 import { ClientJar } from '../../src/client/jar/jar.ts';
-import type { JarView } from '../../src/client/jar/view.ts';
-import { Events } from '../../src/events.ts';
+import { Events } from '../../src/core/events.ts';
 import { setting, stateOf } from './hosts.ts';
 
 /** A jar without clients and servers around it: what results say goes in, what requests would carry comes out. */

@@ -31,7 +31,7 @@ describe.each(KINDS)('extension versions of a client of kind $kind', (kind) => {
   const isModern = kind === KINDS[2];
   const spelling = isModern ? 'modern' : 'legacy';
 
-  it('are announced by the client', async () => {
+  it('A client announces its extension versions', async () => {
     announce({ versions: ['1.0.0'] });
     const client = await connect(valise, hosts, SHOP, kind);
     await client.listTools();
@@ -49,16 +49,19 @@ describe.each(KINDS)('extension versions of a client of kind $kind', (kind) => {
     { what: 'the same one', settings: { versions: ['1.0.0'] } },
     { what: 'a newer minor one', settings: { versions: ['1.8.2'] } },
     { what: 'newer major ones besides', settings: { versions: ['1.4.0', '2.3.0'] } },
-  ])('are agreed on with a server that announces $what: the jar is kept and sent', async ({ settings }) => {
-    if (settings) announce(settings);
-    hosts.respond = ({ method }) => (method === 'tools/call' ? setting(spelling, STATE) : {});
-    const client = await connect(valise, hosts, SHOP, kind);
-    await client.callTool({ name: 'add' });
-    await client.callTool({ name: 'add' });
-    expect(brought('tools/call')).toBe(true);
-  });
+  ])(
+    'A client and a server that announces $what agree on a version, and the jar is stored and sent',
+    async ({ settings }) => {
+      if (settings) announce(settings);
+      hosts.respond = ({ method }) => (method === 'tools/call' ? setting(spelling, STATE) : {});
+      const client = await connect(valise, hosts, SHOP, kind);
+      await client.callTool({ name: 'add' });
+      await client.callTool({ name: 'add' });
+      expect(brought('tools/call')).toBe(true);
+    },
+  );
 
-  it('of a server that has other major ones alone: nothing is sent, nothing is kept, and sessions say why', async () => {
+  it('A client sends and stores nothing for a server that only has other major versions, and session methods say why', async () => {
     announce({ versions: ['2.0.0', '3.1.0'] });
     hosts.respond = ({ method }) => (method === 'tools/call' ? setting(spelling, STATE) : {});
     const client = await connect(valise, hosts, SHOP, kind);
@@ -78,7 +81,7 @@ describe.each(KINDS)('extension versions of a client of kind $kind', (kind) => {
     expect(hosts.seen).toHaveLength(requests);
   });
 
-  it('of a server that was replaced by an incompatible one: the entries of the jar stay', async () => {
+  it('The entries of the jar stay if an incompatible server replaces the previous one', async () => {
     announce({ versions: ['1.0.0'] });
     hosts.respond = ({ method }) => (method === 'tools/call' ? setting(spelling, STATE) : {});
     await (await connect(valise, hosts, SHOP, kind)).callTool({ name: 'add' });
@@ -91,5 +94,46 @@ describe.each(KINDS)('extension versions of a client of kind $kind', (kind) => {
     const after = await connect(valise, hosts, SHOP, kind);
     await after.callTool({ name: 'add' });
     expect(JSON.stringify(hosts.last('tools/call').meta)).toContain('"language":"en"');
+  });
+
+  it('Jar entries keep their extension version, and an entry of another major version waits for a client that supports it', async () => {
+    const store = memoryStore();
+    announce({ versions: ['1.0.0'] });
+    hosts.respond = ({ method }) => (method === 'tools/call' ? setting(spelling, STATE) : {});
+    const first = await openValise({ store });
+    await (await connect(first, hosts, SHOP, kind)).callTool({ name: 'add' });
+    await first.close();
+    // What a client of a later release would have stored: the row's last member has what is not in every entry.
+    const [key] = (await store.list('')).keys.filter((each) => each.includes('jar'));
+    const stored = (await store.get(key as string))?.value as { items: unknown[][] };
+    const item = stored.items[0] as unknown[];
+    const rest = (version: string) => ({ ...(item[5] as object), version });
+    const later = [
+      [...item.slice(0, 5), rest('1.6')],
+      ['theirs', 'new', 9, item[3], item[4], rest('2.1')],
+    ];
+    await store.put(key as string, { ...stored, items: later } as never);
+    hosts.respond = ({ method }) =>
+      method === 'tools/call' ? setting(spelling, { server: { more: 1 } }) : {};
+    const second = await openValise({ store });
+    await (await connect(second, hosts, SHOP, kind)).callTool({ name: 'add' });
+    const sent = JSON.stringify(hosts.last('tools/call').meta);
+    expect(sent).toContain('"language":"en"');
+    expect(sent).not.toContain('theirs');
+    const { entries } = await second.jar.export();
+    await second.close();
+    const versions = (entries as readonly { key: string; version?: string }[]).map(({ key, version }) => [
+      key,
+      version,
+    ]);
+    expect(versions.sort()).toEqual([
+      ['language', '1.6'],
+      ['more', undefined],
+      ['theirs', '2.1'],
+    ]);
+    const third = await openValise({ store: memoryStore() });
+    await third.jar.import({ version: 1, entries } as never);
+    expect((await third.jar.list()).map(({ key, version }) => [key, version]).sort()).toEqual(versions);
+    await third.close();
   });
 });

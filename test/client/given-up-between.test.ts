@@ -99,8 +99,8 @@ async function make(
 
 afterEach(endServers);
 
-describe.each(['memory', 'http'] as const)('a call whose session is made anew (%s)', (over) => {
-  it('is not sent once more where it is given up meanwhile', async () => {
+describe.each(['memory', 'http'] as const)('a call whose session is replaced (%s)', (over) => {
+  it('A call that is canceled while its session is replaced is not sent again', async () => {
     const creating = gate();
     const created = gate();
     let isHeld = false;
@@ -130,7 +130,7 @@ describe.each(['memory', 'http'] as const)('a call whose session is made anew (%
 });
 
 describe('a call of 2026-07-28 over HTTP', () => {
-  it('is sent once more as it was sent, where its session is made anew', async () => {
+  it('A call of 2026-07-28 is sent again unchanged if its session is replaced', async () => {
     const { server, valise, client, wire, headers } = await make('http', () => undefined);
     await client.listTools();
     const session = await valise.sessions(client).create({ onGone: 'recreate' });
@@ -147,7 +147,7 @@ describe('a call of 2026-07-28 over HTTP', () => {
     { over: 'http', how: 'timeout' },
     { over: 'SDK', how: 'abort' },
   ] as const)(
-    'holds up no other of its serial session where its caller hangs up: $how, $over',
+    'A canceled call of 2026-07-28 does not delay the others of its serial session: $how, $over',
     async ({ over, how }) => {
       const { valise, client } = await make(over, () => undefined);
       const session = await valise.sessions(client).create({ ordering: 'serial' });
@@ -168,8 +168,8 @@ describe('a call of 2026-07-28 over HTTP', () => {
   );
 });
 
-describe('a call that is given up when its turn comes', () => {
-  it('is not sent, or cancelled after it was sent', async () => {
+describe('a call that is canceled when its turn comes', () => {
+  it('A call that is canceled when its turn comes is not sent, or is canceled after it was sent', async () => {
     const { valise, client, wire, heard } = await make('memory', () => undefined);
     const session = await valise.sessions(client).create({ ordering: 'serial' });
     const call = (options?: object) => client.callTool({ name: 'pay', arguments: {} }, options);

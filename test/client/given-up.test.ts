@@ -63,27 +63,30 @@ async function make(carrier: Carrier, handler: () => Promise<object>, store = me
 
 const nobody = async () => ({ action: 'cancel' });
 
-describe('a call that nobody waits for any more', () => {
-  it.each(['timeout', 'abort'])('is not sent where it waits for its turn: %s', async (how) => {
-    const { valise, client, call, ran, release } = await make('state', nobody);
-    const session = await valise.sessions(client).create({ ordering: 'serial' });
-    const first = session.run(() => call('held'));
-    await expect.poll(() => ran).toEqual(['held']);
-    const stop = new AbortController();
-    const second = session.run(() =>
-      call('pay', how === 'abort' ? { signal: stop.signal } : { timeout: 20 }),
-    );
-    if (how === 'abort') stop.abort();
-    await expect(second).rejects.toThrow();
-    release();
-    await first;
-    await session.run(() => call('held'));
-    expect(ran).toEqual(['held', 'held']);
-    await client.close();
-    await valise.close();
-  });
+describe('a call that nobody waits for', () => {
+  it.each(['timeout', 'abort'])(
+    'A call that is canceled while it waits for its turn is not sent: %s',
+    async (how) => {
+      const { valise, client, call, ran, release } = await make('state', nobody);
+      const session = await valise.sessions(client).create({ ordering: 'serial' });
+      const first = session.run(() => call('held'));
+      await expect.poll(() => ran).toEqual(['held']);
+      const stop = new AbortController();
+      const second = session.run(() =>
+        call('pay', how === 'abort' ? { signal: stop.signal } : { timeout: 20 }),
+      );
+      if (how === 'abort') stop.abort();
+      await expect(second).rejects.toThrow();
+      release();
+      await first;
+      await session.run(() => call('held'));
+      expect(ran).toEqual(['held', 'held']);
+      await client.close();
+      await valise.close();
+    },
+  );
 
-  it.each(CARRIERS)('asks nobody, where its question crosses the cancellation (%s)', async (carrier) => {
+  it.each(CARRIERS)('A call whose question crosses its cancellation asks nobody (%s)', async (carrier) => {
     let asked = 0;
     const { valise, client, call, question } = await make(carrier, async () => {
       asked++;
@@ -106,7 +109,7 @@ describe('a call that nobody waits for any more', () => {
 });
 
 describe.each(CARRIERS)('a call that waits for an answer (%s)', (carrier) => {
-  it('holds up no other of its serial session where it is left open', async () => {
+  it('A call that is left open does not delay the others of its serial session', async () => {
     const { valise, client, call } = await make(carrier, async () => {
       throw new LeaveOpen();
     });
@@ -119,7 +122,7 @@ describe.each(CARRIERS)('a call that waits for an answer (%s)', (carrier) => {
     await valise.close();
   });
 
-  it('is given up where the connection closes while its question is answered', async () => {
+  it('An answer fails if the connection closes while the question is answered', async () => {
     let isLeft = false;
     const asked = deferred();
     const { valise, client, call } = await make(carrier, async () => {
@@ -145,43 +148,46 @@ function deferred() {
   return { promise, resolve: () => resolve() };
 }
 
-describe('a call whose session is gone ends', () => {
+describe('a call whose session is gone', () => {
   afterEach(endServers);
 
-  it.each(['forgotten', 'taken up anew'])('also where the session cannot be %s', async (what) => {
-    const server = createValise({ name: 'test', sessions: { mode: 'stored' } });
-    const build = () => {
-      const mcp = server.install(new McpServer({ name: 'test', version: '1.0.0' }));
-      mcp.registerTool('pay', {}, async () => text('paid'));
-      return mcp;
-    };
-    const url = await listen(toNodeHandler(createMcpHandler(build)) as RequestListener);
-    const store = memoryStore();
-    const remove = store.delete.bind(store);
-    let isAway = false;
-    store.delete = (...given) => (isAway ? Promise.reject(new Error('no store')) : remove(...given));
-    const valise = await openValise({ store, allowLocal: true });
-    const client = new Client({ name: 'me', version: '1.0.0' });
-    client.onerror = () => {};
-    const isForgotten = what === 'forgotten';
-    let calls = 0;
-    await valise.connect(client, url, {
-      fetch: (...request) => {
-        const isCall = String(request[1]?.body).includes('tools/call');
-        return !isForgotten && isCall && ++calls > 1
-          ? Promise.reject(new Error('no server'))
-          : fetch(...request);
-      },
-    });
-    const session = await valise
-      .sessions(client)
-      .create({ label: 'a', onGone: isForgotten ? 'throw' : 'recreate' });
-    await server.sessions.revoke(session.id);
-    isAway = isForgotten;
-    const called = session.run(() => client.callTool({ name: 'pay', arguments: {} }));
-    await expect(called).rejects.toThrow(isForgotten ? /no longer knows the session/ : /no server/);
-    isAway = false;
-    await client.close();
-    await valise.close();
-  });
+  it.each(['forgotten', 'recreated'])(
+    'A call whose session is gone ends even if the session cannot be %s',
+    async (what) => {
+      const server = createValise({ name: 'test', sessions: { mode: 'stored' } });
+      const build = () => {
+        const mcp = server.install(new McpServer({ name: 'test', version: '1.0.0' }));
+        mcp.registerTool('pay', {}, async () => text('paid'));
+        return mcp;
+      };
+      const url = await listen(toNodeHandler(createMcpHandler(build)) as RequestListener);
+      const store = memoryStore();
+      const remove = store.delete.bind(store);
+      let isAway = false;
+      store.delete = (...given) => (isAway ? Promise.reject(new Error('no store')) : remove(...given));
+      const valise = await openValise({ store, allowLocal: true });
+      const client = new Client({ name: 'me', version: '1.0.0' });
+      client.onerror = () => {};
+      const isForgotten = what === 'forgotten';
+      let calls = 0;
+      await valise.connect(client, url, {
+        fetch: (...request) => {
+          const isCall = String(request[1]?.body).includes('tools/call');
+          return !isForgotten && isCall && ++calls > 1
+            ? Promise.reject(new Error('no server'))
+            : fetch(...request);
+        },
+      });
+      const session = await valise
+        .sessions(client)
+        .create({ label: 'a', onGone: isForgotten ? 'throw' : 'recreate' });
+      await server.sessions.revoke(session.id);
+      isAway = isForgotten;
+      const called = session.run(() => client.callTool({ name: 'pay', arguments: {} }));
+      await expect(called).rejects.toThrow(isForgotten ? /no longer knows the session/ : /no server/);
+      isAway = false;
+      await client.close();
+      await valise.close();
+    },
+  );
 });

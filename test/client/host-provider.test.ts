@@ -55,21 +55,21 @@ describe.each(MAJORS)('authProvider() in a stock $major transport', ({ major, ma
   }
   const refreshes = () => vault.sent.flatMap(({ refreshToken }) => refreshToken ?? []);
 
-  it('signs the user in, and the call that was refused continues', async () => {
+  it('authProvider() signs the user in, and the rejected call continues', async () => {
     const client = await start();
     expect(await ask(client, 'whoami')).toBe('alice');
     expect(pages).toHaveLength(1);
     expect(pages[0]?.searchParams.get('redirect_uri')).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/callback$/);
   });
 
-  it('lets the next process in without a sign-in', async () => {
+  it('authProvider() lets the next process in without a sign-in', async () => {
     await start();
     const next = await start();
     expect(await ask(next, 'whoami')).toBe('alice');
     expect(pages).toHaveLength(1);
   });
 
-  it('makes one refresh request for two processes that find the token expired', async () => {
+  it('Two processes that find the token expired make one refresh request', async () => {
     const first = await start();
     await first.close();
     later(200);
@@ -80,7 +80,7 @@ describe.each(MAJORS)('authProvider() in a stock $major transport', ({ major, ma
     expect(pages).toHaveLength(1);
   });
 
-  it('refreshes a token that was revoked before its end, without the user', async () => {
+  it('authProvider() refreshes a token that was revoked before it expired, without the user', async () => {
     const client = await start();
     await vault.revoke('AccessToken');
     vault.sent.length = 0;
@@ -91,7 +91,7 @@ describe.each(MAJORS)('authProvider() in a stock $major transport', ({ major, ma
     expect(pages).toHaveLength(1);
   });
 
-  it('asks the user again if the refresh token is refused', async () => {
+  it('authProvider() asks the user again if the refresh token is rejected', async () => {
     const client = await start();
     await vault.revoke('AccessToken');
     await vault.revoke('RefreshToken');
@@ -99,7 +99,7 @@ describe.each(MAJORS)('authProvider() in a stock $major transport', ({ major, ma
     expect(pages).toHaveLength(2);
   });
 
-  it('keeps tokens sealed, and hands no refresh token to the host', async () => {
+  it('authProvider() keeps tokens sealed and gives no refresh token to the host', async () => {
     const plain = memoryStore();
     const valise = await openValise({ store: plain, keys: generateKey() });
     const client = make();
@@ -118,7 +118,7 @@ describe.each(MAJORS)('authProvider() in a stock $major transport', ({ major, ma
   });
 });
 
-describe('a client whose tokens are bound to its key (DPoP)', () => {
+describe('DPoP tokens', () => {
   type Door = (valise: ClientValise, auth: AuthOptions) => Promise<Client>;
   const DOORS: readonly (readonly [string, Door])[] = [
     [
@@ -140,33 +140,36 @@ describe('a client whose tokens are bound to its key (DPoP)', () => {
     ],
   ];
 
-  it.each(DOORS)('over %s refreshes them after a restart, with the key that is kept', async (_, connect) => {
-    const keys = generateKey();
-    const start = async (): Promise<Client> => {
-      const valise = await openValise({ store, keys });
-      const client = await connect(valise, {
-        redirect: (page) => {
-          pages.push(page);
-          return signIn(page, { name: 'alice' }).then(() => undefined);
-        },
-        dpop: true,
-      });
-      opened.push({ valise, client });
-      return client;
-    };
-    const first = await start();
-    expect(await ask(first, 'whoami')).toBe('alice');
-    await first.close();
-    later(200);
-    vault.sent.length = 0;
-    expect(await ask(await start(), 'whoami')).toBe('alice');
-    expect(vault.short()).toContain('refresh_token');
-    expect(pages).toHaveLength(1);
-    const calls = vault.sent.filter(({ what }) => what === 'tools/call');
-    expect(calls.map(({ authorization }) => authorization?.split(' ')[0])).toEqual(['DPoP']);
-  });
+  it.each(DOORS)(
+    'A client over %s refreshes DPoP tokens after a restart with the stored key',
+    async (_, connect) => {
+      const keys = generateKey();
+      const start = async (): Promise<Client> => {
+        const valise = await openValise({ store, keys });
+        const client = await connect(valise, {
+          redirect: (page) => {
+            pages.push(page);
+            return signIn(page, { name: 'alice' }).then(() => undefined);
+          },
+          dpop: true,
+        });
+        opened.push({ valise, client });
+        return client;
+      };
+      const first = await start();
+      expect(await ask(first, 'whoami')).toBe('alice');
+      await first.close();
+      later(200);
+      vault.sent.length = 0;
+      expect(await ask(await start(), 'whoami')).toBe('alice');
+      expect(vault.short()).toContain('refresh_token');
+      expect(pages).toHaveLength(1);
+      const calls = vault.sent.filter(({ what }) => what === 'tools/call');
+      expect(calls.map(({ authorization }) => authorization?.split(' ')[0])).toEqual(['DPoP']);
+    },
+  );
 
-  it('keeps the key sealed', async () => {
+  it('The DPoP key is stored sealed', async () => {
     const valise = await openValise({ store, keys: generateKey() });
     const client = MAJORS[1].make();
     opened.push({ valise, client });
@@ -176,7 +179,7 @@ describe('a client whose tokens are bound to its key (DPoP)', () => {
       expect(JSON.stringify((await store.get(key))?.value)).not.toContain('P-256');
   });
 
-  it('refuses dpop for a client of v1, whose SDK cannot sign', async () => {
+  it('The dpop option is refused for a client of v1, whose SDK cannot sign', async () => {
     const valise = await openValise({ store });
     const client = MAJORS[0].make();
     opened.push({ valise, client });

@@ -112,7 +112,7 @@ function clientOf({ major, era }: Kind): ClientV2 {
   });
 }
 
-describe.each(KINDS)("a host's own tokens, without auth, with a $kind client", (kind) => {
+describe.each(KINDS)('tokens of the host, without auth, with a $kind client', (kind) => {
   let server: Awaited<ReturnType<typeof openGuarded>>;
   beforeEach(async () => {
     server = await openGuarded();
@@ -137,7 +137,7 @@ describe.each(KINDS)("a host's own tokens, without auth, with a $kind client", (
   };
 
   it.each(['valise', 'connection'] as const)(
-    '[C-06] go into Authorization of every request (store of the %s)',
+    '[C-06] The token of the host is in Authorization of every request (store of the %s)',
     async (place) => {
       const host = new Host('good');
       const { client, leave } = await enter(host, place);
@@ -151,7 +151,7 @@ describe.each(KINDS)("a host's own tokens, without auth, with a $kind client", (
     },
   );
 
-  it('[C-06] are cleared on a 401, and the store is asked once more', async () => {
+  it('[C-06] A 401 clears the token of the host, and the store is asked once more', async () => {
     const host = new Host('stale', 'good');
     const { client, leave } = await enter(host);
     await client.callTool({ name: 'x' });
@@ -176,14 +176,14 @@ describe.each(KINDS)("a host's own tokens, without auth, with a $kind client", (
     expect([...server.paths]).toEqual(['/mcp']);
   });
 
-  it('[C-06] fail with the 401 where the store has no other one', async () => {
+  it('[C-06] The call fails with the 401 if the store has no other token', async () => {
     const host = new Host('stale');
     await expect(enter(host)).rejects.toThrow();
     expect(host.cleared).toEqual(['stale']);
     expect(server.heard.every(({ authorization }) => authorization !== 'Bearer good')).toBe(true);
   });
 
-  it('[C-06] are not sent once their time is over', async () => {
+  it('[C-06] An expired token of the host is not sent', async () => {
     const host = new Host({ accessToken: 'over', expiresAt: Date.now() - 1 }, 'good');
     const { leave } = await enter(host);
     await leave();
@@ -191,7 +191,7 @@ describe.each(KINDS)("a host's own tokens, without auth, with a $kind client", (
     expect(server.heard.map(({ authorization }) => authorization)).not.toContain('Bearer over');
   });
 
-  it('[C-06] are sent to no second server', async () => {
+  it('[C-06] The token of the host is not sent to a second server', async () => {
     const other = await openGuarded();
     const host = new Host('good');
     const valise = await openValise({ store: host });

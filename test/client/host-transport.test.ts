@@ -143,7 +143,7 @@ describe.each(HOSTS.flatMap((host) => DOORS.map((door) => ({ ...host, door }))))
       });
       afterEach(() => server.close());
 
-      it('carries state between calls, and across a restart of the host', async () => {
+      it('The transport carries state between calls and across a restart of the host', async () => {
         const client = await start(server.url);
         expect(await call(client, 'count')).toBe('1');
         expect(await call(client, 'count')).toBe('2');
@@ -151,7 +151,7 @@ describe.each(HOSTS.flatMap((host) => DOORS.map((door) => ({ ...host, door }))))
         expect(await call(next, 'count')).toBe('3');
       });
 
-      it('continues in the same session after a restart of the host', async () => {
+      it('The transport continues in the same session after a restart of the host', async () => {
         const client = await start(server.url);
         expect(await call(client, 'note')).toBe('1');
         const next = await restart(client, server.url);
@@ -160,7 +160,7 @@ describe.each(HOSTS.flatMap((host) => DOORS.map((door) => ({ ...host, door }))))
         expect(await call(other, 'note')).toBe('1');
       });
 
-      it('has a session of its own with ownSession, which ends with the transport', async () => {
+      it('With ownSession, the transport has its own session, which ends with the transport', async () => {
         if (door === 'options') return;
         const one = await start(server.url, { ownSession: true });
         const other = await start(server.url, { ownSession: true });
@@ -173,17 +173,17 @@ describe.each(HOSTS.flatMap((host) => DOORS.map((door) => ({ ...host, door }))))
         expect(ended).toEqual(['deleted']);
       });
 
-      it('lets the server ask the user', async () => {
+      it('The transport lets the server ask the user', async () => {
         expect(await call(await start(server.url), 'greet')).toBe('Hello Ada');
       });
 
-      it('keeps what it carries from the host', async () => {
+      it('The transport hides from the host what it carries', async () => {
         const client = await start(server.url);
         const result = await client.callTool({ name: 'count', arguments: {} });
         expect(JSON.stringify(result)).not.toMatch(/valise|state\/|sessionId/);
       });
 
-      it('sends an argument that a tool wants as a header', async () => {
+      it('The transport sends an argument that a tool requires as a header', async () => {
         const client = await start(server.url);
         expect(await call(client, 'region', { region: 'eu' })).toBe('eu');
       });
@@ -196,7 +196,7 @@ describe.each(HOSTS.flatMap((host) => DOORS.map((door) => ({ ...host, door }))))
       });
       afterEach(() => vault.close());
 
-      it('signs in once, and resumes the session after a restart of the host', async () => {
+      it('The transport signs in once, and resumes the session after a restart of the host', async () => {
         const redirect = vi.fn((page: URL) => signIn(page, { name: 'alice' }).then(() => undefined));
         const settings = { auth: { redirect }, fetch: vault.fetch };
         const client = await start(vault.url, settings);
@@ -217,7 +217,7 @@ describe('options()', () => {
     { resume: true, count: '2' },
     { resume: false, count: '1' },
   ])(
-    'with resume: $resume, a host that ends its session when it closes finds $count',
+    'With resume: $resume, a host that ends its session on close finds $count',
     async ({ resume, count }) => {
       const vault = await openVault();
       const start = async () => {
@@ -246,7 +246,7 @@ describe('options()', () => {
 });
 
 describe('transport()', () => {
-  it('sets the headers of 2026-07-28 for a client that sets none', async () => {
+  it('transport() sets the headers of 2026-07-28 for a client that sets none', async () => {
     const server = await openServer();
     const valise = await openValise({ store, allowLocal: true });
     opened.push({ valise });
@@ -278,7 +278,7 @@ describe('transport()', () => {
     await server.close();
   });
 
-  it('keeps its session if the host introduces itself twice', async () => {
+  it('transport() keeps its session if the host initializes twice', async () => {
     const vault = await openVault();
     const valise = await openValise({ store, allowLocal: true });
     opened.push({ valise });
@@ -299,7 +299,7 @@ describe('transport()', () => {
     await vault.close();
   });
 
-  it('starts a server that is a command, and carries its state across a restart', async () => {
+  it('transport() starts a server from a command and carries its state across a restart', async () => {
     const path = new URL('stdio-server.mjs', import.meta.url).pathname;
     const command = { command: process.execPath, args: [path] };
     const call = async (to: typeof command | StdioV2 = command) => {
@@ -317,7 +317,7 @@ describe('transport()', () => {
     expect(await call(new StdioV2(command))).toEqual([null, { count: 2 }]);
   });
 
-  it('refuses an option that it does not know, and one that a command does not take', async () => {
+  it('transport() rejects unknown options and options that a command does not support', async () => {
     const valise = await openValise({ store });
     opened.push({ valise });
     expect(() => valise.transport('https://example.com/mcp', { sesion: 'x' } as never)).toThrow(/sesion/);

@@ -7,8 +7,8 @@ import { type ClientValise, openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { addHttpEdge, hasHttpEdge } from '../../src/client/connection/http.ts';
-import type { FetchLike } from '../../src/link/edge-fetch.ts';
-import type { TransportLike } from '../../src/link/transport.ts';
+import type { TransportLike } from '../../src/core/instrument.ts';
+import type { FetchLike } from '../../src/edge/fetch.ts';
 import { type Hosts, openHosts } from './hosts.ts';
 
 const url = new URL('https://shop.example.com/mcp');
@@ -34,7 +34,7 @@ const MAJORS = [
   { major: 'v2', Client: ClientV2, Http: HttpV2 },
 ] as const;
 
-describe.each(MAJORS)("our edge in an application's own transport, SDK $major", ({ Client, Http }) => {
+describe.each(MAJORS)('the HTTP edge in a transport of the application, SDK $major', ({ Client, Http }) => {
   const make = (options?: object) => new Http(url, options as never) as unknown as Inside;
   const connected = async (options?: object) => {
     const client = new Client(info) as ClientV2;
@@ -43,7 +43,7 @@ describe.each(MAJORS)("our edge in an application's own transport, SDK $major", 
     return { client, transport };
   };
 
-  it('uses the fetch that the transport was made with', async () => {
+  it('The HTTP edge uses the fetch that the transport was created with', async () => {
     const { client, transport } = await connected({ fetch: hosts.fetch });
     expect(hasHttpEdge(transport)).toBe(true);
     await client.callTool({ name: 'any' });
@@ -51,7 +51,7 @@ describe.each(MAJORS)("our edge in an application's own transport, SDK $major", 
     await client.close();
   });
 
-  it('uses the global fetch as it is at the time', async () => {
+  it('The HTTP edge uses the current global fetch', async () => {
     vi.stubGlobal('fetch', hosts.fetch);
     const { client } = await connected();
     const later = vi.fn(hosts.fetch);
@@ -61,7 +61,7 @@ describe.each(MAJORS)("our edge in an application's own transport, SDK $major", 
     await client.close();
   });
 
-  it('leaves no listener for each request on the signal of the transport', async () => {
+  it('The HTTP edge leaves no listener per request on the signal of the transport', async () => {
     const { client, transport } = await connected({ fetch: hosts.fetch });
     const { signal } = transport._abortController;
     const before = getEventListeners(signal, 'abort').length;
@@ -70,7 +70,7 @@ describe.each(MAJORS)("our edge in an application's own transport, SDK $major", 
     await client.close();
   });
 
-  it('ends what is under way when the transport is closed', async () => {
+  it('Closing the transport ends the requests in progress', async () => {
     const { client, transport } = await connected({ fetch: hosts.fetch });
     await client.callTool({ name: 'any' });
     let asked = () => {};
@@ -88,7 +88,7 @@ describe.each(MAJORS)("our edge in an application's own transport, SDK $major", 
     await ended;
   });
 
-  it('reads what answers requests of MCP in either era, and nothing else', async () => {
+  it('The HTTP edge reads responses to MCP requests of either era and nothing else', async () => {
     const answer = '{"jsonrpc":"2.0","id":1,"result":{},"state":"theirs"}';
     const json = { headers: { 'content-type': 'application/json' } };
     const transport = make({ fetch: async () => new Response(answer, json) });
@@ -102,7 +102,7 @@ describe.each(MAJORS)("our edge in an application's own transport, SDK $major", 
     expect(await ask({ accept: 'application/json' })).toEqual(JSON.parse(answer));
   });
 
-  it('is put in once, whoever else does so', async () => {
+  it('Adding the HTTP edge twice has no effect', async () => {
     const transport = make({ fetch: hosts.fetch });
     addHttpEdge(transport);
     const { _fetch } = transport;
@@ -110,7 +110,7 @@ describe.each(MAJORS)("our edge in an application's own transport, SDK $major", 
     expect(transport._fetch).toBe(_fetch);
   });
 
-  it('follows redirects as far as the transport does', async () => {
+  it('The HTTP edge follows redirects as far as the transport does', async () => {
     hosts.redirect = 'https://other.example.com/mcp';
     const refused = /Redirect to https:\/\/other\.example\.com\/mcp not followed/;
     await expect(connected({ fetch: hosts.fetch })).rejects.toThrow(refused);
@@ -118,7 +118,7 @@ describe.each(MAJORS)("our edge in an application's own transport, SDK $major", 
   });
 });
 
-it('an SDK v1 transport that leaves redirects to fetch goes on doing so', async () => {
+it('An SDK v1 transport that leaves redirects to fetch still does so', async () => {
   const transport = new HttpV1(url, { fetch: hosts.fetch, redirectPolicy: 'follow' } as never);
   const { _fetch } = transport as unknown as Inside;
   addHttpEdge(transport as never);
@@ -126,7 +126,7 @@ it('an SDK v1 transport that leaves redirects to fetch goes on doing so', async 
   expect((transport as unknown as Inside)._fetch).toBe(_fetch);
 });
 
-it('transports of other kinds stay as they are', () => {
+it('Transports of other kinds stay unchanged', () => {
   const transport = new SSEClientTransport(url);
   addHttpEdge(transport as never);
   expect(hasHttpEdge(transport as never)).toBe(false);

@@ -3,8 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Identity, type IdentityOptions, identify, isIdentity } from '../../src/client/identity.ts';
-import { targetOf } from '../../src/client/target.ts';
+import {
+  type Identity,
+  type IdentityOptions,
+  identify,
+  isIdentity,
+} from '../../src/client/identity/identity.ts';
+import { targetOf } from '../../src/client/identity/target.ts';
 
 const http = (url: string, options?: IdentityOptions) =>
   identify({ kind: 'http', url: new URL(url) }, options);
@@ -22,11 +27,11 @@ describe('the name of an HTTP server', () => {
     ['https://tenant.github.io', 'tenant.github.io'],
     ['https://a_b.example.com', 'a_b.example.com'],
     ['wss://www.example.com', 'www.example.com'],
-  ])('[J-14] %s is %s', (url, name) => {
+  ])('[J-14] The name of the HTTP server %s is %s', (url, name) => {
     expect(http(url)).toMatchObject({ name, local: false, passing: false });
   });
 
-  it('[J-15] is another one for a sibling, a parent and a child', () => {
+  it('[J-15] Sibling, parent and child domains have different server names', () => {
     const names = [
       'https://www.example.com',
       'https://other.example.com',
@@ -69,13 +74,13 @@ describe('the name of an HTTP server', () => {
     'http://example.com..',
     `http://${'a'.repeat(64)}.example.com`,
     'custom://www.example.com',
-  ])('[J-16] no state is kept for %s', (url) => {
+  ])('[J-16] No state is stored for %s', (url) => {
     const one = http(url);
     expect(isIdentity(one)).toBe(false);
     expect(one).toMatchObject({ refused: expect.stringMatching(/\.$/) });
   });
 
-  it('[J-16] no spelling of an address gets through', () => {
+  it('[J-16] No spelling of an IP address gets state', () => {
     const spell = (part: number, how: number) =>
       how === 0 ? String(part) : how === 1 ? `0x${part.toString(16)}` : `0${part.toString(8)}`;
     const part = fc.tuple(fc.integer({ min: 0, max: 255 }), fc.integer({ min: 0, max: 2 }));
@@ -101,7 +106,7 @@ describe('the name of an HTTP server', () => {
     );
   });
 
-  it('[J-16] allowLocal opens it, under the same names', () => {
+  it('[J-16] allowLocal allows state for local servers, under the same names', () => {
     const local = (url: string) => http(url, { allowLocal: true });
     expect(local('http://127.1:3000/mcp')).toMatchObject({ name: '127.0.0.1', local: true, passing: false });
     expect(local('http://[::1]:3000')).toMatchObject({ name: '[::1]', local: true });
@@ -110,7 +115,7 @@ describe('the name of an HTTP server', () => {
     expect(local('https://www.example.com')).toMatchObject({ local: false });
   });
 
-  it('[J-20] says how wide a server-scope may be: up to the registrable domain', () => {
+  it('[J-20] A server scope is at most as wide as the registrable domain', () => {
     expect((http('https://a.b.example.co.uk') as Identity).scopes).toEqual([
       'a.b.example.co.uk',
       'b.example.co.uk',
@@ -123,7 +128,7 @@ describe('the name of an HTTP server', () => {
     expect((http('http://127.0.0.1', { allowLocal: true }) as Identity).scopes).toEqual(['127.0.0.1']);
   });
 
-  it('survives any host name', () => {
+  it('Any host name yields a server name without an error', () => {
     fc.assert(
       fc.property(fc.webUrl(), (url) => {
         const one = http(url);
@@ -164,7 +169,7 @@ describe('the name of a stdio server', () => {
   const stdio = (command: string, args: readonly string[] = [], options?: IdentityOptions, cwd = folder) =>
     identify({ kind: 'stdio', command, args, cwd }, options).name;
 
-  it('[J-17] is the path of the script, absolute and through links', () => {
+  it('[J-17] The name of a stdio server is the absolute path of its script, with links resolved', () => {
     const name = join(folder, 'server.py');
     expect(stdio('python3', [name])).toBe(name);
     expect(stdio('python3', ['server.py', '--port', '1'])).toBe(name);
@@ -174,26 +179,26 @@ describe('the name of a stdio server', () => {
     expect(stdio('python3', ['../server.py'], {}, join(folder, 'pkg'))).toBe(name);
   });
 
-  it('[J-13] carries a digest of arguments that may choose another program, and of the whole command if options do', () => {
+  it('[J-13] The name of a stdio server has a digest of arguments that may choose another program, and of the whole command if options do', () => {
     expect(stdio('python3', ['server.py', 'node'])).toMatch(/\/server\.py \+[\w-]{16}$/);
     for (const options of [['--env-file', '.env'], ['--env-file=.env'], ['--import', 'tsx']])
       expect(stdio('node', [...options, 'a.mjs'])).toMatch(/^node [\w.]+ \+[\w-]{16}$/);
     expect(stdio('sh', ['-c', 'tool'])).toMatch(/^sh tool \+/);
   });
 
-  it('[J-17] is the path of the program where no interpreter is named', () => {
+  it('[J-17] The name of a stdio server is the path of the program if the command names no interpreter', () => {
     expect(stdio('./tool', ['serve'])).toBe(join(folder, 'tool'));
     expect(stdio(process.execPath.replace(/node$/, 'node'), ['-e', '1'])).not.toContain(folder);
   });
 
-  it('[J-26] carries the name and version of its package', () => {
+  it('[J-26] The name of a stdio server has the name and version of its package', () => {
     const name = `${join(folder, 'pkg', 'dist', 'index.js')}#@shop/server@1.2.3`;
     expect(stdio('node', ['pkg/dist/index.js'])).toBe(name);
     expect(stdio('./shop-server')).toBe(name);
     expect(stdio('python3', ['server.py'])).not.toContain('#');
   });
 
-  it('[J-26] on demand carries a digest, so that a swapped program starts empty', () => {
+  it('[J-26] With digest, the name of a stdio server has a digest, so that a swapped program starts empty', () => {
     const path = join(folder, 'swapped.py');
     writeFileSync(path, '# first');
     const first = stdio('python3', [path], { digest: true });
@@ -204,7 +209,7 @@ describe('the name of a stdio server', () => {
     expect(stdio('python3', [path])).toBe(path);
   });
 
-  it('[J-13] tells apart what one launcher starts, and shows no arguments', () => {
+  it('[J-13] Servers that one launcher starts have different names, which show no arguments', () => {
     const a = stdio('npx', ['-y', '@shop/a', '--key=hunter2']);
     const b = stdio('npx', ['-y', '@shop/b', '--key=hunter2']);
     expect(a).not.toBe(b);
@@ -216,7 +221,7 @@ describe('the name of a stdio server', () => {
     expect(stdio('sh', ['-c', './tool'])).not.toBe(stdio('sh', ['-c', './tool'], {}, tmpdir()));
   });
 
-  it('[J-13] tells apart what one bridge leads to, without the secrets in the address', () => {
+  it('[J-13] Servers behind one bridge have different names, without the secrets in the address', () => {
     const bridge = (url: string) => stdio('python3', ['server.py', url]);
     expect(bridge('https://a.example.com/mcp')).not.toBe(bridge('https://b.example.com/mcp'));
     expect(bridge('https://me:hunter2@a.example.com/mcp?token=hunter2')).toBe(
@@ -251,7 +256,7 @@ describe('the name of a stdio server', () => {
     ['/some/.venv/bin/python', '-m', '@'],
     ['/some/@/bin/python', '-m', 'server'],
     ['env', 'node', '@.mjs'],
-  ])('[J-13] [J-17] %s %s %s %s is another server for another program', (...words) => {
+  ])('[J-13] [J-17] The command %s %s %s %s names another server for another program', (...words) => {
     const [a, b] = ['a', 'b'].map((name) => {
       const [command = '', ...args] = words.map((word) => word.replace('@', name));
       return stdio(command, args);
@@ -259,7 +264,7 @@ describe('the name of a stdio server', () => {
     expect(a).not.toBe(b);
   });
 
-  it('[J-13] tells apart what one launcher script runs, though no argument is a file', () => {
+  it('[J-13] Programs that one launcher script runs have different names, though no argument is a file', () => {
     mkdirSync(join(folder, 'npm', 'bin'), { recursive: true });
     writeFileSync(join(folder, 'npm', 'package.json'), '{"name":"npm","version":"10.0.0"}');
     for (const script of ['npx-cli.js', 'other.js']) {
@@ -270,19 +275,19 @@ describe('the name of a stdio server', () => {
     }
   });
 
-  it('[J-13] tells apart what a launcher finds in two folders', () => {
+  it('[J-13] Programs that a launcher finds in two folders have different names', () => {
     mkdirSync(join(folder, 'other'), { recursive: true });
     for (const at of [folder, join(folder, 'other')]) writeFileSync(join(at, 'near.ts'), '// near');
     const run = (cwd: string) => stdio('npx', ['tsx', 'near.ts'], {}, cwd);
     expect(run(folder)).not.toBe(run(join(folder, 'other')));
   });
 
-  it('[J-17] is no folder', () => {
+  it('[J-17] The name of a stdio server is never a folder', () => {
     expect(stdio('node', ['pkg'])).toMatch(/^node pkg \+/);
     expect(stdio('./pkg')).toMatch(/^pkg \+/);
   });
 
-  it('[J-17] is the same with flags before and after the script', () => {
+  it('[J-17] Flags before and after the script do not change the name of a stdio server', () => {
     const name = join(folder, 'a.mjs');
     expect(stdio('node', ['a.mjs', '--verbose', 'stdio-words'])).toBe(name);
     expect(stdio('node', ['--enable-source-maps', 'a.mjs', '--verbose'])).toBe(name);
@@ -290,15 +295,15 @@ describe('the name of a stdio server', () => {
     expect(stdio('python3', ['-u', '-B', 'server.py'])).toBe(join(folder, 'server.py'));
   });
 
-  it('no path can be taken for another with a package', () => {
+  it('No path equals another path with a package', () => {
     expect(stdio('python3', ['odd#name%.py'])).toBe(join(folder, 'odd%23name%25.py'));
   });
 
-  it('[J-20] allows no server-scope', () => {
+  it('[J-20] A stdio server gets no server scope', () => {
     expect(identify({ kind: 'stdio', command: 'x', args: [], cwd: folder })).toMatchObject({ scopes: [] });
   });
 
-  it('never throws and never mixes up two programs', () => {
+  it('Any command yields a name without an error, and two programs never share one', () => {
     const word = fc.oneof(
       fc.string(),
       fc.constantFrom('node', 'npx', '-e', '-c', 'run', 'server.py', '--', '.'),
@@ -312,7 +317,7 @@ describe('the name of a stdio server', () => {
 });
 
 describe('a server in this process', () => {
-  it('[J-13] has no name, so no state is kept for it', () => {
+  it('[J-13] A server in this process has no name, so no state is stored for it', () => {
     const target = targetOf({ start: async () => {}, send: async () => {}, close: async () => {} });
     expect(isIdentity(identify(target))).toBe(false);
     const one = identify(target, { allowLocal: true });

@@ -6,7 +6,7 @@ import { rawServer, result } from './rounds-server.ts';
 
 const SHOP = 'https://shop.example.com/mcp';
 
-describe.each(KINDS)('of the ways that 000 considers and does not take, a $kind client', (kind) => {
+describe.each(KINDS)('the alternatives that 000 rejects, with a $kind client', (kind) => {
   let hosts: Hosts;
   let valise: ClientValise;
   let headers: string[];
@@ -40,7 +40,7 @@ describe.each(KINDS)('of the ways that 000 considers and does not take, a $kind 
     return hosts.last('tools/call').meta;
   };
 
-  it('[J-27] neither reads nor writes one key with an attribute for the scope', async () => {
+  it('[J-27] A client neither reads nor writes one key with an attribute for the scope', async () => {
     const attributes = { scope: 'server' };
     const sent = await sentTo({
       'modelcontextprotocol.io/state': { other: { value: 'one key', attributes } },
@@ -50,19 +50,19 @@ describe.each(KINDS)('of the ways that 000 considers and does not take, a $kind 
     expect(stateOf(sent)).toEqual({ session: { cart: 'as specified' }, server: { visits: 1 } });
   });
 
-  it('[J-28] neither reads nor writes _meta.state', async () => {
+  it('[J-28] A client neither reads nor writes _meta.state', async () => {
     const sent = await sentTo({ state: { other: 'bare', session: { other: 'bare' } } });
     expect(sent).not.toHaveProperty('state');
     expect(JSON.stringify(sent)).not.toContain('bare');
   });
 
-  it('[J-29] neither reads nor writes state in an HTTP header', async () => {
+  it('[J-29] A client neither reads nor writes state in an HTTP header', async () => {
     const sent = await sentTo({});
     expect(JSON.stringify(sent)).not.toMatch(/by.header/);
     expect(headers.join('\n')).not.toMatch(/as specified|by.header|mcp-state|"cookie"/i);
   });
 
-  it('[J-30] makes no request to get or set state', async () => {
+  it('[J-30] A client sends no request to get or set state', async () => {
     await sentTo({});
     const usual = ['initialize', 'server/discover', 'tools/call'];
     expect(hosts.seen.map(({ method }) => method).filter((method) => !usual.includes(method))).toEqual([]);
@@ -70,7 +70,7 @@ describe.each(KINDS)('of the ways that 000 considers and does not take, a $kind 
 });
 
 it.each(KINDS.filter(({ era }) => era === 'legacy'))(
-  '[J-30] a server that asks a $kind client to get or set state hears that there is no such method',
+  '[J-30] A $kind client answers requests to get or set state with method not found',
   async (kind) => {
     const asked = ['state/get', 'state/set'].map((method, at) =>
       JSON.stringify({ jsonrpc: '2.0', id: `ask-${at}`, method, params: { key: 'cart', value: 'forced' } }),

@@ -35,11 +35,11 @@ async function call(url: string, kind: (typeof KINDS)[number], state: object, at
   return sent;
 }
 
-describe.each(KINDS)('state that came over https to a $kind client', (kind) => {
+describe.each(KINDS)('state that a $kind client received over https', (kind) => {
   const SAFE = 'https://shop.example.com/mcp';
   const OPEN = 'http://shop.example.com/mcp';
 
-  it('[J-31] is not sent over http, also by a later process, and what came over http is sent over both', async () => {
+  it('[J-31] State set over https is not sent over http, even by a later process; state set over http is sent over both', async () => {
     await call(
       SAFE,
       kind,
@@ -59,7 +59,7 @@ describe.each(KINDS)('state that came over https to a $kind client', (kind) => {
     ).not.toContain('of https');
   });
 
-  it('[J-31] is neither replaced nor removed over http', async () => {
+  it('[J-31] State set over https is neither replaced nor removed over http', async () => {
     await call(SAFE, kind, { server: { secret: 'of https' } });
     await call(OPEN, kind, { server: { secret: 'forged' } });
     await call(OPEN, kind, { server: { secret: null } });
@@ -79,7 +79,7 @@ describe.each(KINDS)('a key that one server of a domain has sealed, with a $kind
   const seal = (value: number): string => sealer.seal(value, { purpose: 'state' } as never);
   const wide = (scope = 'example.com') => ({ server: { profile: { 'server-scope': scope } } });
 
-  it('[J-20] is not replaced with a plain value, nor removed, by another server of the domain', async () => {
+  it('[J-20] Another server of the domain can neither remove a sealed entry nor replace it with a plain value', async () => {
     const token = seal(1);
     await call(OWNER, kind, { server: { profile: token } }, wide());
     expect(await call(SIBLING, kind, { server: { profile: { role: 'admin' } } }, wide())).toEqual({
@@ -93,7 +93,7 @@ describe.each(KINDS)('a key that one server of a domain has sealed, with a $kind
     expect(await call(SIBLING, kind, {})).toEqual({ server: { profile: token } });
   });
 
-  it('[J-20] is replaced with a sealed value, and removed by its own server', async () => {
+  it('[J-20] A sealed value replaces a sealed entry, and its own server can remove it', async () => {
     await call(OWNER, kind, { server: { profile: seal(1) } }, wide());
     const other = seal(2);
     await call(SIBLING, kind, { server: { profile: other } }, wide());
@@ -103,7 +103,7 @@ describe.each(KINDS)('a key that one server of a domain has sealed, with a $kind
     expect(refused).toEqual([]);
   });
 
-  it('[J-20] does not keep another server from a plain value of its own', async () => {
+  it('[J-20] A sealed entry of the domain does not prevent another server from setting a plain value for itself', async () => {
     const token = seal(1);
     await call(OWNER, kind, { server: { profile: token } }, wide());
     await call(SIBLING, kind, { server: { profile: 'mine' } });

@@ -44,7 +44,7 @@ const setsWhatIsAsked = () => {
 
 describe('a jar on disk', () => {
   it.each(['sqlite', 'file'])(
-    '[J-11] loses nothing when its process is killed right after a result (%s)',
+    '[J-11] A jar on disk loses nothing if its process is killed right after a result (%s)',
     async (kind) => {
       const store = `${kind}:${join(folder, 'state')}`;
       setsWhatIsAsked();
@@ -65,7 +65,7 @@ describe('a jar on disk', () => {
     },
   );
 
-  it('is shared by several processes, and none loses a key of another', async () => {
+  it('Several processes share a jar on disk without losing entries', async () => {
     const store = `sqlite:${join(folder, 'state.db')}`;
     setsWhatIsAsked();
     const names = ['a', 'b', 'c', 'd'];
@@ -78,7 +78,7 @@ describe('a jar on disk', () => {
     await valise.close();
   });
 
-  it('is by default in ~/.valise, where only its owner can look', async () => {
+  it('The default store is in ~/.valise, which only its owner can read', async () => {
     vi.stubEnv('HOME', folder);
     const valise = await openValise();
     await valise.close();
@@ -88,7 +88,7 @@ describe('a jar on disk', () => {
     expect(statSync(join(place, 'state.db')).mode & 0o077).toBe(0);
   });
 
-  it('with keys, shows nothing to who reads the file', async () => {
+  it('With keys, the file of a jar contains no readable state', async () => {
     const store = `sqlite:${join(folder, 'state.db')}`;
     const keys = generateKey();
     hosts.respond = () => setting('legacy', { server: { 'secret name': 'secret value' } });
@@ -109,7 +109,7 @@ describe('a jar on disk', () => {
     await expect(openValise({ store })).rejects.toThrow(/sealed/);
   });
 
-  it('lets go of a store that it opened, and leaves open one that it was given', async () => {
+  it('close() closes a store that Valise opened, and leaves a store open that was passed in', async () => {
     const store = memoryStore();
     await (await openValise({ store })).close();
     expect(await store.get('any')).toBeUndefined();
@@ -127,7 +127,7 @@ describe('several jars on one store', () => {
     store = memoryStore();
   });
 
-  it("keep each other's keys, whoever writes first", async () => {
+  it('Jars on one store do not overwrite entries of each other', async () => {
     const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
     const [a, b] = [one.at(SHOP), two.at(SHOP)];
     await Promise.all([a.set({ server: { a: 1, both: 'a' } }), b.set({ server: { b: 1 } })]);
@@ -136,7 +136,7 @@ describe('several jars on one store', () => {
     expect(fresh.sent().server).toEqual({ a: 2, b: 1, c: 1 });
   });
 
-  it("see each other's changes when they connect, and when they write", async () => {
+  it('Jars on one store see changes of each other when they connect and when they write', async () => {
     const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
     await one.at(SHOP).set({ server: { a: 1, old: 1 } });
     const late = two.at(SHOP);
@@ -147,7 +147,7 @@ describe('several jars on one store', () => {
     expect(late.sent().server).toEqual({ a: 1, b: 1, c: 1 });
   });
 
-  it("see each other's changes after a while, without being asked", async () => {
+  it('Jars on one store see changes of each other after a while', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
     const other = two.at(SHOP);
@@ -159,7 +159,7 @@ describe('several jars on one store', () => {
     await expect.poll(() => other.sent()).toEqual({ server: { a: 1 } });
   });
 
-  it('[J-12] what one has cleared, another does not send after a pause', async () => {
+  it('[J-12] After a pause, a jar does not send entries that another process has cleared', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const [valise, other] = [await openValise({ store }), await openValise({ store })];
     hosts.respond = ({ params }) => (params['name'] === 'set' ? setting('legacy', { server: { a: 1 } }) : {});
@@ -179,7 +179,7 @@ describe('several jars on one store', () => {
     await Promise.all([valise.close(), other.close()]);
   });
 
-  it('[J-12] what one has cleared, another does not write back', async () => {
+  it('[J-12] A jar does not restore entries that another process has cleared', async () => {
     const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
     await one.at(SHOP).set({ server: { a: 1 } });
     const other = two.at(SHOP);
@@ -193,7 +193,7 @@ describe('several jars on one store', () => {
     expect((await store.list('')).keys).toEqual([]);
   });
 
-  it('[J-18] keep to the quotas together, however many write at once', async () => {
+  it('[J-18] Jars on one store keep to the quotas together, even with concurrent writes', async () => {
     const store = memoryStore();
     const quotas = { keysPerServer: 20, keys: 300 };
     const jars = await Promise.all(['a', 'b', 'c', 'd'].map(() => openDirect({ store, quotas })));
@@ -217,7 +217,7 @@ describe('several jars on one store', () => {
     }
   });
 
-  it('[J-18] keep to the quota of all servers where they meet at one', async () => {
+  it('[J-18] Jars on one store keep to the quota of all servers if they write to the same one', async () => {
     const store = memoryStore();
     const quotas = { keysPerServer: 50, keys: 300 };
     const jars = [await openDirect({ store, quotas }), await openDirect({ store, quotas })];
@@ -231,7 +231,7 @@ describe('several jars on one store', () => {
     expect((await openDirect({ store })).jar.list()).toHaveLength(300);
   });
 
-  it('[J-18] what another keeps within quotas of its own stays for as long as it is only read', async () => {
+  it('[J-18] A jar with smaller quotas does not evict the entries of another jar that it only reads', async () => {
     const store = memoryStore();
     const large = await openDirect({ store, quotas: { keysPerServer: 100 } });
     const keys = Array.from({ length: 100 }, (_, one) => [`k${one}`, 1]);
@@ -244,7 +244,7 @@ describe('several jars on one store', () => {
     expect(large.jar.list()).toHaveLength(100);
   });
 
-  it('an eviction gives way to what another has just set', async () => {
+  it('An eviction does not delete an entry that another process has just set', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const quotas = { keysPerServer: 20 };
     const [one, two] = await Promise.all([openDirect({ store, quotas }), openDirect({ store })]);
@@ -259,7 +259,7 @@ describe('several jars on one store', () => {
     expect((await openDirect({ store })).at(SHOP).sent().server).toMatchObject({ k0: 'new', more: 1 });
   });
 
-  it('remember when state was last of use', async () => {
+  it('A jar stores when its entries were last used', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const one = await openDirect({ store });
     const shop = one.at(SHOP);
@@ -275,7 +275,7 @@ describe('several jars on one store', () => {
 });
 
 describe('a store that fails', () => {
-  it('does not keep the result back, and close() says what could not be stored', async () => {
+  it('A failing store does not delay the result, and close() reports what was not stored', async () => {
     const store = memoryStore();
     const warnings: string[] = [];
     const valise = await openValise({ store });
@@ -297,7 +297,7 @@ describe('a store that fails', () => {
     expect((await openDirect({ store })).jar.list()).toHaveLength(1);
   });
 
-  it('that does not answer holds the result up for a short time only, and a warning tells', async () => {
+  it('A store that does not answer delays the result only briefly, and a warning says so', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const store = memoryStore();
     const { at, events } = await openDirect({ store });
@@ -315,7 +315,7 @@ describe('a store that fails', () => {
     vi.useRealTimers();
   });
 
-  it('holds a request up for a second at the most, once it is stale', async () => {
+  it('A store that does not answer delays a request with stale entries for at most a second', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
     const store = memoryStore();
     const { at, events, jar } = await openDirect({ store });
@@ -340,7 +340,7 @@ describe('a store that fails', () => {
     );
   });
 
-  it("and holds something else under the jar's keys: that is passed over, and written over", async () => {
+  it('The jar ignores and overwrites foreign values under its keys', async () => {
     const store = memoryStore();
     const one = await openDirect({ store });
     await one.at(SHOP).set({ server: { a: 1 } });

@@ -13,7 +13,7 @@ const keys = (count: number, start = 0) =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at + start}`, at]));
 const later = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1000);
 
-it('tells of a name of any length, and not all of it', async () => {
+it('Events shorten long server names', async () => {
   const { at, events } = await openDirect();
   const told: string[] = [];
   events.on('refused', ({ key = '' }) => told.push(key));
@@ -21,7 +21,7 @@ it('tells of a name of any length, and not all of it', async () => {
   expect(told).toEqual([`${'x'.repeat(1024)}…`]);
 });
 
-it('[J-20] events name the server that has set state of a whole domain, also where another one changes it', async () => {
+it('[J-20] Events name the server that set an entry of a domain, even if another server changes it', async () => {
   const { at, events, jar } = await openDirect();
   const told: string[] = [];
   for (const name of ['set', 'deleted'] as const)
@@ -43,14 +43,14 @@ it('[J-20] events name the server that has set state of a whole domain, also whe
 });
 
 describe('quotas', () => {
-  it('[J-18] have floors', async () => {
+  it('[J-18] Quotas have minima', async () => {
     for (const quotas of [{ bytesPerKey: 4095 }, { keysPerServer: 19 }, { keys: 299 }, { keys: 300.5 }]) {
       await expect(openDirect({ quotas })).rejects.toMatchObject({ code: 'invalid-argument' });
     }
     await openDirect({ quotas: { bytesPerKey: 4096, keysPerServer: 20, keys: 300 } });
   });
 
-  it('[J-18] keep 4,096 bytes a key, name and value together', async () => {
+  it('[J-18] A quota allows 4,096 bytes for a key and its value', async () => {
     const { at, log } = await openDirect({ quotas: { bytesPerKey: 4096 } });
     const shop = at('https://shop.example.com');
     const fits = 'ä'.repeat((4096 - 1 - 2) / 2);
@@ -61,7 +61,7 @@ describe('quotas', () => {
     expect(log.slice(2)).toEqual(['refused a', 'refused bb', 'set c']);
   });
 
-  it('[J-18] keep 20 keys a server, and the oldest used goes first', async () => {
+  it('[J-18] A quota allows 20 keys per server, and the least recently used key is evicted first', async () => {
     const { at, log } = await openDirect({ quotas: { keysPerServer: 20 } });
     const shop = at('https://shop.example.com');
     const other = at('https://other.example.com');
@@ -78,7 +78,7 @@ describe('quotas', () => {
     expect(Object.keys(other.sent().server!)).toHaveLength(20);
   });
 
-  it('[J-18] a key with a method scope is used when its method is', async () => {
+  it('[J-18] A key with a method scope counts as used when its method is called', async () => {
     const { at, log } = await openDirect({ quotas: { keysPerServer: 20 } });
     const shop = at('https://shop.example.com');
     await shop.set(
@@ -92,7 +92,7 @@ describe('quotas', () => {
     expect(log.at(-1)).toBe('evicted prompts');
   });
 
-  it('[J-18] keep 300 keys in all, and the oldest used goes first', async () => {
+  it('[J-18] A quota allows 300 keys in total, and the least recently used key is evicted first', async () => {
     const { at, log, jar } = await openDirect({ quotas: { keys: 300 } });
     const servers = [];
     for (let number = 0; number < 300; number++) {
@@ -111,7 +111,7 @@ describe('quotas', () => {
     expect(servers[0]!.sent().server).toEqual({ k0: 0 });
   });
 
-  it('[J-18] an owner of many servers does not push out one who keeps little', async () => {
+  it('[J-18] An owner of many servers does not evict the keys of an owner with few', async () => {
     const { at, jar } = await openDirect({ quotas: { keys: 300, keysPerServer: 20 } });
     const shop = at('https://shop.example.com');
     await shop.set({ server: keys(5) });
@@ -123,7 +123,7 @@ describe('quotas', () => {
     expect(shop.sent().server).toEqual(keys(5));
   });
 
-  it('[J-18] what had to go is gone from the store too', async () => {
+  it('[J-18] Evicted keys are deleted from the store too', async () => {
     const store = memoryStore();
     const { at } = await openDirect({ store, quotas: { keys: 300 } });
     for (let number = 0; number < 310; number++) {
@@ -138,7 +138,7 @@ describe('quotas', () => {
 });
 
 describe('max-age', () => {
-  it('[J-19] ends state after so many seconds, in memory and in the store', async () => {
+  it('[J-19] State with max-age expires in memory and in the store', async () => {
     const store = memoryStore();
     const { at, log, jar } = await openDirect({ store });
     const shop = at('https://shop.example.com');
@@ -160,7 +160,7 @@ describe('max-age', () => {
   });
 
   it.each([0, -1, 34_560_001, 1.5, '10', null])(
-    '[J-19] %s is an invalid value: the state is refused',
+    '[J-19] State with the max-age %s is refused',
     async (age) => {
       const { at, log } = await openDirect();
       const shop = at('https://shop.example.com');
@@ -170,7 +170,7 @@ describe('max-age', () => {
     },
   );
 
-  it('[J-19] an invalid max-age leaves the value before it, and the other keys of the result, as they are', async () => {
+  it('[J-19] An invalid max-age leaves the previous value and the other keys of the result unchanged', async () => {
     const { at, log } = await openDirect();
     const shop = at('https://shop.example.com');
     await shop.set({ server: { a: 1 } });
@@ -179,7 +179,7 @@ describe('max-age', () => {
     expect(log).toEqual(['set a', 'refused a', 'set b']);
   });
 
-  it('[J-19] setting the same again renews it, also for the next process', async () => {
+  it('[J-19] Setting the same value again renews its max-age, also for the next process', async () => {
     const store = memoryStore();
     const { at } = await openDirect({ store });
     const shop = at('https://shop.example.com');

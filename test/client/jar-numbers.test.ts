@@ -40,7 +40,7 @@ const CASES = KINDS.flatMap((kind) =>
 describe.each(CASES)(
   'numbers in the jar of a $kind client, over $way and $body',
   ({ way, json, ...kind }) => {
-    it('[J-02] [J-08] come back with the text that the server wrote, also after a restart', async () => {
+    it('[J-02] [J-08] Numbers are sent back with the text that the server wrote, also after a restart', async () => {
       const key =
         kind.era === 'modern'
           ? (text: string) => `"dev.valise/state":{"server":${text},"session":${text}}`
@@ -104,7 +104,7 @@ describe('numbers in the jar over stdio', () => {
   };
 
   it.each(KINDS.filter(({ era }) => era === 'legacy'))(
-    '[J-02] [J-08] come back with the text that the server wrote, over valise.stdio, with a $kind client',
+    '[J-02] [J-08] A $kind client sends numbers back over valise.stdio with the text that the server wrote',
     async (kind) => {
       const store = memoryStore();
       for (const isFirst of [true, false]) {
@@ -121,7 +121,7 @@ describe('numbers in the jar over stdio', () => {
     },
   );
 
-  it('[J-25] are not taken where the transport would change them, and an event says so', async () => {
+  it('[J-25] Numbers that the transport would change are refused with an event', async () => {
     const valise = await openValise({ store: memoryStore() });
     const refused: string[] = [];
     valise.on('refused', ({ key, reason }) => refused.push(`${key} ${reason}`));

@@ -43,8 +43,8 @@ const plain = (entries: Iterable<readonly [string, Json]>) =>
 const sentBy = (side: ReturnType<Direct['at']>, its: 'session' | 'server') =>
   plain(Object.entries((side.sent()[its] ?? {}) as Record<string, Json>));
 
-describe('the jar, whatever happens', () => {
-  it('[J-05][J-06][J-07][J-10][J-11][J-12][J-13][J-19] sends what a plain dictionary per server and scope would hold', async () => {
+describe('the jar in any sequence of events', () => {
+  it('[J-05][J-06][J-07][J-10][J-11][J-12][J-13][J-19] The jar sends what a plain dictionary per server and scope would contain', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
         const store = memoryStore();
@@ -102,7 +102,7 @@ describe('the jar, whatever happens', () => {
     );
   });
 
-  it('several jars on one store end up with the last value of each key, however their writes interleave', async () => {
+  it('Several jars on one store converge to the last value of each key', async () => {
     const write = fc.record({
       jar: fc.constantFrom(0, 1, 2),
       key: fc.constantFrom('a', 'b', 'c'),

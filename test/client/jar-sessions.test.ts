@@ -6,10 +6,10 @@ import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ClientMiddleware, Connection } from '../../src/client/connection.ts';
 import type { ClientEvents } from '../../src/client/events.ts';
+import { targetOf } from '../../src/client/identity/target.ts';
 import { ClientJar } from '../../src/client/jar/jar.ts';
 import { type JarPart, jarPart } from '../../src/client/jar/middleware.ts';
-import { targetOf } from '../../src/client/target.ts';
-import { Events } from '../../src/events.ts';
+import { Events } from '../../src/core/events.ts';
 import { openDirect } from './direct.ts';
 import { type Hosts, openHosts, setting, stateOf } from './hosts.ts';
 
@@ -76,8 +76,8 @@ async function open(url = SHOP, shared?: ClientJar): Promise<Opened> {
   };
 }
 
-describe('session state of a session that is kept', () => {
-  it('comes back in another process, until the session ends', async () => {
+describe('session-scope state of a stored session', () => {
+  it('Another process finds the state of a stored session until the session ends', async () => {
     const one = await open();
     await one.part.bindSession(one.connection, 'transport-1');
     await one.call('a');
@@ -95,7 +95,7 @@ describe('session state of a session that is kept', () => {
     expect((await store.list('')).keys).toEqual([]);
   });
 
-  it('[J-10] ends for all that are in it, and begins for all where the next has the same name', async () => {
+  it('[J-10] The state of a stored session ends for all its connections, and a new session with the same key starts empty', async () => {
     const one = await open();
     const two = await open(SHOP, one.jar);
     for (const { part, connection } of [one, two]) await part.bindSession(connection, 'transport-1');
@@ -109,7 +109,7 @@ describe('session state of a session that is kept', () => {
     await one.close();
   });
 
-  it('[J-18] keeps to the quota where what a connection has set comes to it', async () => {
+  it('[J-18] The quota applies when the state of a connection moves to a stored session', async () => {
     const one = await open();
     const names = Array.from({ length: 40 }, (_, at) => `k${at}`);
     for (const name of names) await one.call(`one ${name}`);
@@ -121,7 +121,7 @@ describe('session state of a session that is kept', () => {
     await one.close();
   });
 
-  it('[J-10] is told to be over once, also where the next session begins before that is stored', async () => {
+  it('[J-10] The end of a session is reported once, even if the next one starts before it is stored', async () => {
     const slow: Store = {
       get: (key) => store.get(key),
       put: (...args) => store.put(...args),
@@ -140,7 +140,7 @@ describe('session state of a session that is kept', () => {
     expect((await store.list('')).keys).toEqual([]);
   });
 
-  it('[J-10] ends with a new session of the transport', async () => {
+  it('[J-10] Session-scope state ends when the transport starts a new session', async () => {
     hosts.sessionId = 'one';
     const one = await open();
     await one.part.bindSession(one.connection, 'one');
@@ -154,7 +154,7 @@ describe('session state of a session that is kept', () => {
     await one.close();
   });
 
-  it('[J-10] follows the session that each call belongs to, also several at once', async () => {
+  it('[J-10] Session-scope state follows the session of each call, also with concurrent calls', async () => {
     const one = await open();
     await Promise.all([one.call('a', 'red'), one.call('b', 'blue'), one.call('own')]);
     expect(await one.call('a2', 'red')).toEqual({ a: 1 });
@@ -169,7 +169,7 @@ describe('session state of a session that is kept', () => {
     await two.close();
   });
 
-  it("[J-13] is another server's under the same key", async () => {
+  it('[J-13] Two servers do not share session-scope state under the same key', async () => {
     const one = await open();
     await one.call('a', 'red');
     const two = await open('https://other.example.com');
@@ -178,7 +178,7 @@ describe('session state of a session that is kept', () => {
     await two.close();
   });
 
-  it('takes nothing more once the session has ended', async () => {
+  it('Responses to calls of an ended session set no state', async () => {
     const one = await open();
     const refused: unknown[] = [];
     one.jar.on('refused', ({ key, reason }) => refused.push([key, reason]));

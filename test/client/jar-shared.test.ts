@@ -35,7 +35,7 @@ describe('a jar that several processes share', () => {
     ['something else', { base: 1 }, {}],
     ['something else, which is set again', { base: 1 }, { base: 2 }],
   ])(
-    '[J-05] loses a key that another one has set and this one has never seen, beside %s',
+    '[J-05] A deletion also applies to a key that only another process knows, beside %s',
     async (_, before, along) => {
       const one = await join();
       await one.sets(before);
@@ -50,7 +50,7 @@ describe('a jar that several processes share', () => {
     },
   );
 
-  it('keeps what another one sets after a deletion', async () => {
+  it('A key that another process sets after a deletion stays', async () => {
     const one = await join();
     const other = await join();
     await one.sets({ coupon: null });
@@ -58,7 +58,7 @@ describe('a jar that several processes share', () => {
     expect(await (await join()).sets({})).toEqual({ coupon: 'D' });
   });
 
-  it('is not written to for the deletion of what nobody has set', async () => {
+  it('The deletion of an unknown key writes nothing', async () => {
     const written: string[] = [];
     const { put, delete: remove } = store;
     store.put = (key, ...rest) => {

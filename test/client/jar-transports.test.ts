@@ -10,8 +10,8 @@ import { InMemoryTransport as MemoryV1 } from '@modelcontextprotocol/sdk/inMemor
 import { type ClientValise, openValise, type Store } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { StdioClientTransport as StdioOwn } from '../../src/link/stdio-client.ts';
-import type { TransportLike } from '../../src/link/transport.ts';
+import type { TransportLike } from '../../src/core/instrument.ts';
+import { StdioClientTransport as StdioOwn } from '../../src/edge/stdio-client.ts';
 import { setting, stateOf } from './hosts.ts';
 
 const SCRIPT = fileURLToPath(new URL('./stdio-server.mjs', import.meta.url));
@@ -29,7 +29,7 @@ describe.each([
   { kind: 'v1', Client: ClientV1, Stdio: StdioV1 },
   { kind: 'v2', Client: ClientV2, Stdio: StdioV2 },
   { kind: 'v2 on our own transport', Client: ClientV2, Stdio: StdioOwn },
-])('over stdio, $kind', ({ Client, Stdio }) => {
+])('the jar over stdio, $kind', ({ Client, Stdio }) => {
   let folder: string;
   beforeEach(() => {
     folder = realpathSync(mkdtempSync(join(tmpdir(), 'valise-stdio-')));
@@ -50,7 +50,7 @@ describe.each([
     return seen;
   }
 
-  it("[J-10][J-11][J-17] state is the script's, wherever it is called from", async () => {
+  it('[J-10][J-11][J-17] State belongs to the script, whatever the working directory', async () => {
     expect(await calls(['server.mjs'], 2)).toEqual([
       [null, null],
       [{ count: 1 }, { count: 1 }],
@@ -62,7 +62,7 @@ describe.each([
     expect(await calls(['other.mjs'])).toEqual([[null, null]]);
   });
 
-  it('[J-26] another version of the package starts empty', async () => {
+  it('[J-26] Another version of a package starts without state', async () => {
     writeFileSync(join(folder, 'package.json'), '{"name":"bare","version":"1.0.0"}');
     await calls(['server.mjs']);
     expect(valise.jar.list()[0]!.server).toBe(`${join(folder, 'server.mjs')}#bare@1.0.0`);
@@ -72,7 +72,7 @@ describe.each([
     expect(await calls(['server.mjs'])).toEqual([[null, null]]);
   });
 
-  it('[J-26] with digest, another program at the same path starts empty', async () => {
+  it('[J-26] With digest, another program at the same path starts without state', async () => {
     const strict = await openValise({ store, digest: true });
     await calls(['server.mjs'], 1, {}, strict);
     expect(await calls(['server.mjs'], 1, {}, strict)).toEqual([[null, { count: 1 }]]);
@@ -81,7 +81,7 @@ describe.each([
     await strict.close();
   });
 
-  it('[J-20] a server-scope is refused', async () => {
+  it('[J-20] A server-scope of a stdio server is refused', async () => {
     const refused: unknown[] = [];
     valise.jar.on('refused', ({ scope, key, reason }) => refused.push([scope, key, reason]));
     const attributes = { server: { count: { 'server-scope': 'example.com' } } };
@@ -94,7 +94,7 @@ describe.each([
 describe.each([
   { kind: 'v1', Client: ClientV1, Memory: MemoryV1 },
   { kind: 'v2', Client: ClientV2, Memory: MemoryV2 },
-])('to a server in this process, $kind', ({ Client, Memory }) => {
+])('the jar of a server in this process, $kind', ({ Client, Memory }) => {
   /** A server that sets state, and hands out what it was sent. */
   async function connected(over: ClientValise) {
     const [near, far] = Memory.createLinkedPair();
@@ -119,7 +119,7 @@ describe.each([
     return { client, received, kept };
   }
 
-  it('[J-13] carries nothing, since nothing tells one such server from another', async () => {
+  it('[J-13] A client carries no state for a server in the same process', async () => {
     const { client, received } = await connected(valise);
     await client.ping();
     await client.ping();
@@ -128,7 +128,7 @@ describe.each([
     await client.close();
   });
 
-  it('[J-13] with allowLocal carries its state as long as the connection lives, and stores nothing', async () => {
+  it('[J-13] With allowLocal, the state of a server in the same process ends with the connection and is not stored', async () => {
     const local = await openValise({ store, allowLocal: true });
     const { client, received, kept } = await connected(local);
     await client.ping();

@@ -33,7 +33,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     hosts.respond = ({ method }) => (method === 'tools/call' ? setting(era, state, attributes) : {});
   };
 
-  it('[J-01] says that it keeps state', async () => {
+  it('[J-01] A client announces that it carries state', async () => {
     const client = await connect(valise, hosts, SHOP, kind);
     const capabilities =
       era === 'legacy'
@@ -47,7 +47,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await client.close();
   });
 
-  it('[J-02][J-03] takes state from a result and sends it back, by scope', async () => {
+  it('[J-02][J-03] A client takes state from a result and sends it back in its scope', async () => {
     const client = await connect(valise, hosts, SHOP, kind);
     const cart = { items: ['cucumber', 'tomato'], price: 100.5 };
     sets({ session: { 'Cart Contents': cart, 'Coupon Code': 'XYZZY' }, server: { visits: 1 } });
@@ -62,7 +62,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await client.close();
   });
 
-  it('[J-02][J-08] every result may set state, and every request carries it', async () => {
+  it('[J-02][J-08] Every result may set state, and every request carries it', async () => {
     hosts.respond = ({ method }) =>
       setting(era, { session: { [`s ${method}`]: true }, server: { [`p ${method}`]: true } });
     const client = await connect(valise, hosts, SHOP, kind);
@@ -84,7 +84,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await client.close();
   });
 
-  it('[J-05][J-06][J-07] null deletes, names not mentioned stay, values are replaced whole', async () => {
+  it('[J-05][J-06][J-07] Null deletes an entry, other entries stay, and values are replaced as a whole', async () => {
     const client = await connect(valise, hosts, SHOP, kind);
     for (const scope of ['session', 'server'] as const) {
       sets({ [scope]: { a: { x: 1, y: 2 }, b: 'stays', c: 0 } });
@@ -98,7 +98,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await client.close();
   });
 
-  it('[J-09] sends no scope that is empty', async () => {
+  it('[J-09] A request does not carry an empty scope', async () => {
     const client = await connect(valise, hosts, SHOP, kind);
     sets({ session: {}, server: { only: 1 } });
     await client.callTool({ name: 'one' });
@@ -110,7 +110,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await client.close();
   });
 
-  it('[J-10][J-11] a new connection has the server scope and not the session scope', async () => {
+  it('[J-10][J-11] A new connection sends server-scope state and no session-scope state', async () => {
     const gone = heard('deleted');
     const client = await connect(valise, hosts, SHOP, kind);
     sets({ session: { cart: 1 }, server: { visits: 1 } });
@@ -124,7 +124,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await again.close();
   });
 
-  it('[J-11] server scope outlives the client', async () => {
+  it('[J-11] Server-scope state outlives the client', async () => {
     const client = await connect(valise, hosts, SHOP, kind);
     sets({ server: { profile: { theme: 'dark' }, gone: 1 } });
     await client.callTool({ name: 'one' });
@@ -139,7 +139,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await again.close();
   });
 
-  it('[J-13][J-15] sends state to no other server', async () => {
+  it('[J-13][J-15] State is not sent to another server', async () => {
     sets({ session: { cart: 1 }, server: { visits: 1 } });
     const shop = await connect(valise, hosts, SHOP, kind);
     await shop.callTool({ name: 'one' });
@@ -159,7 +159,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await shop.close();
   });
 
-  it('[J-14] finds state again under another scheme, port, path and spelling', async () => {
+  it('[J-14] State belongs to the host name, whatever the scheme, port, path and spelling', async () => {
     sets({ server: { visits: 1 } });
     const client = await connect(valise, hosts, 'http://SHOP.example.com.:8443/elsewhere', kind);
     await client.callTool({ name: 'one' });
@@ -170,7 +170,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await again.close();
   });
 
-  it('[J-16] keeps nothing for an address, and does not say that it would', async () => {
+  it('[J-16] A client stores no state for an IP address and does not announce the jar there', async () => {
     const refused = heard('refused');
     sets({ session: { cart: 1 }, server: { visits: 1 } });
     const client = await connect(valise, hosts, 'http://127.0.0.1/mcp', kind);
@@ -190,7 +190,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await client.close();
   });
 
-  it('[J-16] keeps it with allowLocal, and says so once', async () => {
+  it('[J-16] With allowLocal, a client stores state for an IP address and warns once', async () => {
     const local = await openValise({ store: memoryStore(), allowLocal: true });
     const warnings: string[] = [];
     local.on('warning', ({ code, what }) => warnings.push(`${code}: ${what}`));
@@ -205,7 +205,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await local.close();
   });
 
-  it('has the process print a warning that nobody listens to', async () => {
+  it('The process prints a warning that has no listener', async () => {
     const printed = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const local = await openValise({ store: memoryStore(), allowLocal: true });
     sets({ server: { visits: 1 } });
@@ -219,7 +219,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await local.close();
   });
 
-  it('[J-21][J-23] sends state with a method scope only where it covers the request', async () => {
+  it('[J-21][J-23] State with a method scope is sent only with the requests that the scope covers', async () => {
     const client = await connect(valise, hosts, SHOP, kind);
     const scopes = {
       tools: 'tools',
@@ -261,7 +261,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await client.close();
   });
 
-  it('[J-20] sends state with a server scope to the servers of that domain', async () => {
+  it('[J-20] State with a server scope is sent to the servers of that domain', async () => {
     const refused = heard('refused');
     sets(
       { server: { site: 1, own: 1, wide: 1, other: 1 } },
@@ -297,7 +297,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await shop.close();
   });
 
-  it('[J-22] overwriting replaces the attributes', async () => {
+  it('[J-22] Overwriting an entry replaces its attributes', async () => {
     const client = await connect(valise, hosts, SHOP, kind);
     sets(
       { server: { a: 1, b: 1 } },
@@ -319,7 +319,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await other.close();
   });
 
-  it('[J-25] bad state never fails a call', async () => {
+  it('[J-25] Invalid state never fails a call', async () => {
     const refused = heard('refused');
     const client = await connect(valise, hosts, SHOP, kind);
     sets({ session: 'no dictionary' as never, server: [1] as never }, 7 as never);
@@ -340,7 +340,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await client.close();
   });
 
-  it('[J-25] says what was wrong, the limit and how much came, without the value', async () => {
+  it('[J-25] The refused event says what was wrong, the limit and the size, without the value', async () => {
     const refused = heard('refused');
     const client = await connect(valise, hosts, SHOP, kind);
     const deep = Array.from({ length: 70 }).reduce((inner) => [inner], 'secret' as unknown);
@@ -386,7 +386,7 @@ describe('the jar', () => {
     hosts.respond = ({ method }) => (method === 'tools/call' ? setting('legacy', state, attributes) : {});
   };
 
-  it('[J-04] reads both spellings of the older keys, and writes the one of the examples', async () => {
+  it('[J-04] The jar reads both spellings of the older keys and writes that of the examples', async () => {
     const client = await connect(valise, hosts, SHOP);
     hosts.respond = () => ({
       _meta: {
@@ -404,7 +404,7 @@ describe('the jar', () => {
     await client.close();
   });
 
-  it('[J-02] an error carries no state', async () => {
+  it('[J-02] An error response sets no state', async () => {
     const client = await connect(valise, hosts, SHOP);
     const data = setting('legacy', { server: { a: 1 } });
     hosts.respond = () => ({ error: { code: -32_000, message: 'no', data, ...data } });
@@ -413,7 +413,7 @@ describe('the jar', () => {
     await client.close();
   });
 
-  it('[J-12] lists by server, scope and key', async () => {
+  it('[J-12] jar.list() sorts by server, scope and key', async () => {
     for (const url of ['https://b.example.com/mcp', 'https://a.example.com/mcp']) {
       const client = await connect(valise, hosts, url);
       sets({ session: { y: 1, x: 1 }, server: { z: 1, w: 1 } });
@@ -428,7 +428,7 @@ describe('the jar', () => {
     expect(valise.jar.export().entries.map(({ key }) => key)).toEqual([...'wzxywzxy']);
   });
 
-  it('[J-12] lists what it holds, and shows values only where asked', async () => {
+  it('[J-12] jar.list() shows values only on request', async () => {
     const client = await connect(valise, hosts, SHOP);
     sets(
       { session: { cart: ['tea'] }, server: { über: 'ä' } },
@@ -465,7 +465,7 @@ describe('the jar', () => {
     await client.close();
   });
 
-  it('[J-12] clears one key, one scope, one server, everything', async () => {
+  it('[J-12] jar.clear() deletes one key, one scope, one server or everything', async () => {
     const clients = await Promise.all(
       ['a', 'b', 'c'].map((name) => connect(valise, hosts, `https://${name}.example.com`)),
     );
@@ -503,7 +503,7 @@ describe('the jar', () => {
     ['null', null, 'object'],
     ['a URL in place of a filter', new URL('https://shop.example.com'), 'plain object'],
     ['a map', new Map([['server', 'shop.example.com']]), 'plain object'],
-  ])('[J-12] clears, lists and exports nothing for %s', async (_, filter, named) => {
+  ])('[J-12] The jar rejects %s as a filter', async (_, filter, named) => {
     const client = await connect(valise, hosts, 'https://shop.example.com');
     sets({ server: { x: 1 } });
     await client.callTool({ name: 'set' });
@@ -522,7 +522,7 @@ describe('the jar', () => {
     await client.close();
   });
 
-  it('[J-12] an answer under way does not bring back what was cleared', async () => {
+  it('[J-12] A response in transit does not restore cleared state', async () => {
     const refused = heard('refused');
     const client = await connect(valise, hosts, SHOP);
     let arrived = () => {};
@@ -554,7 +554,7 @@ describe('the jar', () => {
     await client.close();
   });
 
-  it('[J-13] keeps the state of one principal from another', async () => {
+  it('[J-13] The state of one principal is not visible to another', async () => {
     const bob = await openValise({ store, principal: 'bob' });
     sets({ server: { visits: 1 } });
     const client = await connect(valise, hosts, SHOP);
@@ -567,7 +567,7 @@ describe('the jar', () => {
     await bob.close();
   });
 
-  it.each(KINDS)('[J-13] goes to no other host that the server redirects to ($kind)', async (kind) => {
+  it.each(KINDS)('[J-13] State does not follow a redirect to another host ($kind)', async (kind) => {
     sets({ server: { visits: 1 } });
     const client = await connect(valise, hosts, SHOP, kind);
     await client.callTool({ name: 'one' });
@@ -577,7 +577,7 @@ describe('the jar', () => {
     await client.close();
   });
 
-  it('[J-10] ends session state when the transport session changes, and when a new one begins', async () => {
+  it('[J-10] Session-scope state ends when the transport session changes or a new one starts', async () => {
     hosts.sessionId = 'first';
     sets({ session: { cart: 1 } });
     const client = await connect(valise, hosts, SHOP);
@@ -604,7 +604,7 @@ describe('the jar', () => {
   });
 
   it.each(KINDS.filter(({ era }) => era === 'legacy'))(
-    '[J-10] shows no state of a session that was terminated ($kind)',
+    '[J-10] The jar does not list the state of a terminated session ($kind)',
     async (kind) => {
       hosts.sessionId = 'first';
       sets({ session: { cart: 1 } });
@@ -620,7 +620,7 @@ describe('the jar', () => {
     },
   );
 
-  it('takes state in the order in which answers arrive', async () => {
+  it('The jar applies state in the order in which responses arrive', async () => {
     const client = await connect(valise, hosts, SHOP);
     const gates = new Map<string, () => void>();
     hosts.respond = async ({ method, params }) => {
@@ -640,7 +640,7 @@ describe('the jar', () => {
     await client.close();
   });
 
-  it('gives the application values of its own', async () => {
+  it('The jar returns copies of values to the application', async () => {
     const client = await connect(valise, hosts, SHOP);
     sets({ server: { list: [1] } }, { server: { list: { 'max-age': 60 } } });
     await client.callTool({ name: 'one' });
@@ -652,7 +652,7 @@ describe('the jar', () => {
     await client.close();
   });
 
-  it('introduces the client to a server that keeps no sessions, where the server has any of our families', async () => {
+  it('Each request introduces the client to a server without transport sessions that knows a Valise extension', async () => {
     const plain = await connect(valise, hosts, SHOP);
     await plain.callTool({ name: 'one' });
     expect(hosts.last().meta).toEqual({});
@@ -679,7 +679,7 @@ describe('the jar', () => {
     await remembered.close();
   });
 
-  it('introduces the client in full: the next instance may have families that the first did not have', async () => {
+  it('The introduction names all families, because the next instance may know more of them', async () => {
     hosts.capabilities = { tools: {}, extensions: { 'dev.valise/state': {} } };
     const client = new Client({ name: 'test', version: '1.0.0' });
     await valise.connect(client, SHOP, { fetch: hosts.fetch });
@@ -699,21 +699,24 @@ describe('the jar', () => {
     ['state', {}],
     ['sessions', { 'dev.valise/sessions': { version: '1.0.0' } }],
     ['rounds', { 'dev.valise/rounds': { version: '1.0.0', expiry: true } }],
-  ])('says on 2026-07-28, to a server with %s, once what that can make use of', async (family, too) => {
-    hosts.capabilities = { tools: {}, extensions: { [`dev.valise/${family}`]: { carriers: ['state'] } } };
-    const info = { name: 'test', version: '1.0.0' };
-    const client = new Client(info, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
-    await valise.connect(client, SHOP, { fetch: hosts.fetch });
-    const said = (method: string) => hosts.last(method).meta['io.modelcontextprotocol/clientCapabilities'];
-    expect(said('server/discover')).toMatchObject({
-      state: {},
-      experimental: { sessions: {} },
-      extensions: { 'dev.valise/rounds': {} },
-    });
-    await client.callTool({ name: 'one' });
-    expect(said('tools/call')).toEqual({
-      extensions: { 'dev.valise/state': { version: '1.0.0' }, ...too },
-    });
-    await client.close();
-  });
+  ])(
+    'On 2026-07-28, a server with %s is told once about the families that it can use',
+    async (family, too) => {
+      hosts.capabilities = { tools: {}, extensions: { [`dev.valise/${family}`]: { carriers: ['state'] } } };
+      const info = { name: 'test', version: '1.0.0' };
+      const client = new Client(info, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
+      await valise.connect(client, SHOP, { fetch: hosts.fetch });
+      const said = (method: string) => hosts.last(method).meta['io.modelcontextprotocol/clientCapabilities'];
+      expect(said('server/discover')).toMatchObject({
+        state: {},
+        experimental: { sessions: {} },
+        extensions: { 'dev.valise/rounds': {} },
+      });
+      await client.callTool({ name: 'one' });
+      expect(said('tools/call')).toEqual({
+        extensions: { 'dev.valise/state': { version: '1.0.0' }, ...too },
+      });
+      await client.close();
+    },
+  );
 });

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { afterAll, expect, it, vi } from 'vitest';
-import { inLine } from '../../src/client/oauth/keychain-queue.ts';
+import { inLine } from '../../src/client/oauth/keychain.ts';
 import { temporaryFolder } from '../store/places.ts';
 
 const { folder, remove } = temporaryFolder();
@@ -10,12 +10,12 @@ afterAll(() => {
   remove();
 });
 
-it('makes no folder to look into a keychain that nothing was ever written to', async () => {
+it('Reading a keychain that was never written to creates no folder', async () => {
   await inLine(async () => 'found', { looks: true });
   expect(existsSync(`${folder}/.valise`)).toBe(false);
 });
 
-it('does one thing at a time, and goes on after one that failed', async () => {
+it('The keychain queue runs one operation at a time and continues after a failed one', async () => {
   let under = 0;
   const work = async (index: number) => {
     expect(++under).toBe(1);
@@ -43,7 +43,7 @@ it('does one thing at a time, and goes on after one that failed', async () => {
   expect(await inLine(async () => 'after')).toBe('after');
 });
 
-it('begins nothing beside work that hangs, and goes on once it has come back', async () => {
+it('The keychain queue starts nothing while an operation hangs, and continues once it has returned', async () => {
   const begun: string[] = [];
   let answer: () => void = () => {};
   const hanging = inLine(

@@ -7,8 +7,8 @@ import { startSecretService } from '../store/secret-service.ts';
 const service = await startSecretService();
 afterAll(() => service?.stop());
 
-describe.skipIf(!service)('an item of the keychain', because('needs a Secret Service'), () => {
-  it('is created once: those who create it at the same time all get the same text', async () => {
+describe.skipIf(!service)('a keychain item', because('needs a Secret Service'), () => {
+  it('Processes that create a keychain item at the same time all get the same text', async () => {
     const name = uniqueName();
     const texts = await Promise.all(
       Array.from({ length: 5 }, async (_, index) => {
@@ -25,21 +25,21 @@ describe.skipIf(!service)('an item of the keychain', because('needs a Secret Ser
     expect(Buffer.from(stored as number[]).toString()).toBe(texts[0]);
   });
 
-  it('leaves nothing behind where only its use was checked', async () => {
+  it('Checking the keychain leaves no item behind', async () => {
     const name = uniqueName();
     expect(await keychainProblem(name)).toBeUndefined();
     const { findCredentialsAsync } = await import('@napi-rs/keyring');
     expect(await findCredentialsAsync(name)).toEqual([]);
   });
 
-  it('is read where the service dies of what it was asked', async () => {
+  it('A keychain item is read even if the service crashes once', async () => {
     const item = await openKeychainItem(uniqueName(), 'key');
     await item.create(() => 'text');
     await service?.dieWhenAsked();
     expect(await item.read()).toBe('text');
   });
 
-  it('fails with a typed error when the service goes away', async () => {
+  it('A keychain operation fails with a typed error if the service is gone', async () => {
     const item = await openKeychainItem(uniqueName(), 'key');
     await item.create(() => 'text');
     await service?.stop();

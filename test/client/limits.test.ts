@@ -40,7 +40,7 @@ async function hostile(answer: (message: { id: unknown; method: string }) => obj
 }
 
 describe('a hostile server', () => {
-  it('has no more questions kept than its share, and calls go on', async () => {
+  it('A server has at most its quota of questions stored, and calls continue', async () => {
     const server = await rawServer(({ message }) => {
       const params = '"params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}';
       const id = JSON.stringify(message.id);
@@ -56,7 +56,7 @@ describe('a hostile server', () => {
     await valise.connect(host, server.url, { resume: false });
     for (let n = 0; n < 110; n++) await callText(host, 'any', { n }).catch(() => undefined);
     expect(await valise.pending.list()).toHaveLength(100);
-    expect(warnings.at(-1)).toMatch(/100 questions of its server wait for answers.*drop/);
+    expect(warnings.at(-1)).toMatch(/100 questions of its server are pending.*drop/);
     const [first] = await valise.pending.list();
     await valise.pending.drop(first?.id as string);
     await callText(host, 'any', {}).catch(() => undefined);
@@ -66,7 +66,7 @@ describe('a hostile server', () => {
     await server.close();
   });
 
-  it('has no question kept that is larger than a megabyte', async () => {
+  it('A question larger than a megabyte is not stored', async () => {
     const server = await rawServer(({ message }) => {
       const params = '"params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}';
       const asked = `{"method":"elicitation/create",${params}}`;
@@ -89,7 +89,7 @@ describe('a hostile server', () => {
     await server.close();
   });
 
-  it('that asks without end gets errors for the rest, and the host hears of it', async () => {
+  it('A server that asks without end gets errors for the rest, and the host is warned', async () => {
     const { far, said, client, errors, valise } = await hostile(() => ({}));
     client.setRequestHandler('roots/list', () => new Promise(() => undefined));
     for (let n = 0; n < 1020; n++) await far.send({ jsonrpc: '2.0', id: `q${n}`, method: 'roots/list' });
@@ -99,7 +99,7 @@ describe('a hostile server', () => {
     await valise.close();
   });
 
-  it('that gives a session more state than is kept is refused, and its answer arrives', async () => {
+  it('Session state over the limit is refused, and the result still arrives', async () => {
     const id = 'sess-1';
     let state = 'small';
     const { client, valise } = await hostile(({ method }) =>
@@ -119,7 +119,7 @@ describe('a hostile server', () => {
     await valise.close();
   });
 
-  it('that lists sessions without end is listened to for so long', async () => {
+  it('A client stops reading a session list that has no end', async () => {
     let pages = 0;
     const { client, errors, valise } = await hostile(() => ({
       sessions: Array.from({ length: 5000 }, (_, n) => ({ sessionId: `sess-${pages}-${n}` })),
@@ -133,7 +133,7 @@ describe('a hostile server', () => {
   });
 
   it.each([5000, 100_000])(
-    'that numbers events with %i characters has none of them kept, and the host hears of it once',
+    'Event ids of %i characters are not stored, and the host is warned once',
     async (length) => {
       const http = createServer(async (request, response) => {
         if (request.method === 'GET') {
@@ -165,7 +165,9 @@ describe('a hostile server', () => {
       const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
       await valise.connect(client, url);
       await vi.waitFor(() => expect(heard).toBe(3));
-      expect(warnings).toEqual([expect.stringMatching(/stream stands is not kept.*4096 characters/)]);
+      expect(warnings).toEqual([
+        expect.stringMatching(/position in the stream is not stored.*4096 characters/),
+      ]);
       await client.close();
       await valise.close();
       const { keys } = await store.list('');
@@ -176,7 +178,7 @@ describe('a hostile server', () => {
     },
   );
 
-  it('that says too much of itself has it not kept, and the host hears of it', async () => {
+  it('A server introduction that is too large is not stored, and the host is warned', async () => {
     const server = await rawServer(() => undefined, {
       capabilities: { experimental: { much: { text: 'x'.repeat(1_100_000) } } },
     });
@@ -186,7 +188,7 @@ describe('a hostile server', () => {
     valise.on('warning', ({ what }) => warnings.push(what));
     const client = new Client({ name: 'me', version: '1' }, { versionNegotiation: { mode: 'legacy' } });
     await valise.connect(client, server.url);
-    expect(warnings).toEqual([expect.stringMatching(/says more than 1 MiB of itself/)]);
+    expect(warnings).toEqual([expect.stringMatching(/introduction of the server is larger than 1 MiB/)]);
     expect(JSON.stringify(await store.list('')).includes('connection')).toBe(false);
     await client.close();
     await valise.close();
@@ -196,28 +198,31 @@ describe('a hostile server', () => {
   it.each([
     ['more tools than are remembered', 1003, ''],
     ['tools with names of any length', 3, 'x'.repeat(2000)],
-  ])('that lists %s is listened to, and the host hears of the rest', async (_, length, name) => {
-    const annotations = { resourceAllocation: true };
-    const { client, valise } = await hostile(() => ({
-      tools: Array.from({ length }, (_, n) => ({
-        name: `tool-${n}${name}`,
-        inputSchema: { type: 'object' },
-        annotations,
-      })),
-    }));
-    const warnings: string[] = [];
-    valise.on('warning', ({ what }) => warnings.push(what));
-    expect((await client.listTools()).tools).toHaveLength(length);
-    expect(warnings).toEqual([expect.stringContaining('3 are not remembered')]);
-    await client.close();
-    await valise.close();
-  });
+  ])(
+    'A client lists all tools of a server with %s, and the host is warned about the rest',
+    async (_, length, name) => {
+      const annotations = { resourceAllocation: true };
+      const { client, valise } = await hostile(() => ({
+        tools: Array.from({ length }, (_, n) => ({
+          name: `tool-${n}${name}`,
+          inputSchema: { type: 'object' },
+          annotations,
+        })),
+      }));
+      const warnings: string[] = [];
+      valise.on('warning', ({ what }) => warnings.push(what));
+      expect((await client.listTools()).tools).toHaveLength(length);
+      expect(warnings).toEqual([expect.stringContaining('3 are not remembered')]);
+      await client.close();
+      await valise.close();
+    },
+  );
 
   it.each([
     ['contexts that differ', 1000, (n: number) => ({ requestState: `${n}` })],
     ['one context', 100, () => ({ requestState: 'same' })],
   ])(
-    'whose questions with %s are too many to watch goes on, and the host hears of it',
+    'Calls continue if questions with %s are too many to track, and the host is warned',
     async (_, most, state) => {
       let asked = 0;
       const complete = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };

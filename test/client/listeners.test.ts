@@ -35,30 +35,33 @@ describe.each(KINDS)('a listener that throws, on $kind', (kind) => {
     },
   };
 
-  it.each(Object.entries(failing))('and %s: the call goes on, and so do the others', async (_, listener) => {
-    const heard: string[] = [];
-    valise.jar.on('set', listener);
-    valise.jar.on('set', ({ key }) => heard.push(key));
-    hosts.respond = ({ method }) =>
-      method === 'tools/call' ? setting(kind.era, { server: { a: 1, b: 2 } }) : {};
-    const client = await connect(valise, hosts, 'https://shop.example.com', kind);
-    expect(await client.callTool({ name: 'set' })).toMatchObject({ content: [{ text: 'done' }] });
-    expect(heard).toEqual(['a', 'b']);
-    expect(valise.jar.list()).toHaveLength(2);
-    await expect.poll(() => warnings).toHaveLength(1);
-    expect(warnings).toMatchObject([
-      {
-        name: 'ValiseWarning',
-        code: 'listener-threw',
-        message: expect.stringContaining('my own mistake'),
-        detail: expect.stringContaining('listeners.test.ts'),
-      },
-    ]);
-    await client.close();
-  });
+  it.each(Object.entries(failing))(
+    'If a listener %s, the call continues and other listeners are called',
+    async (_, listener) => {
+      const heard: string[] = [];
+      valise.jar.on('set', listener);
+      valise.jar.on('set', ({ key }) => heard.push(key));
+      hosts.respond = ({ method }) =>
+        method === 'tools/call' ? setting(kind.era, { server: { a: 1, b: 2 } }) : {};
+      const client = await connect(valise, hosts, 'https://shop.example.com', kind);
+      expect(await client.callTool({ name: 'set' })).toMatchObject({ content: [{ text: 'done' }] });
+      expect(heard).toEqual(['a', 'b']);
+      expect(valise.jar.list()).toHaveLength(2);
+      await expect.poll(() => warnings).toHaveLength(1);
+      expect(warnings).toMatchObject([
+        {
+          name: 'ValiseWarning',
+          code: 'listener-threw',
+          message: expect.stringContaining('my own mistake'),
+          detail: expect.stringContaining('listeners.test.ts'),
+        },
+      ]);
+      await client.close();
+    },
+  );
 });
 
-it('a listener that is no function is refused where it is given', () => {
+it('A listener that is not a function is rejected', () => {
   const refused = expect.objectContaining({ code: 'invalid-argument' });
   expect(() => valise.jar.on('set', undefined as never)).toThrow(refused);
   expect(() => valise.on('warning', {} as never)).toThrow(refused);

@@ -109,9 +109,9 @@ const tooLarge = (what: string) =>
 const WAYS: Way[] = ['a URL', "the SDK's own transport"];
 
 describe.each(KINDS.flatMap((kind) => WAYS.map((way) => ({ ...kind, way }))))(
-  'A $kind client over $way with a limit for messages',
+  'a $kind client over $way with a message size limit',
   ({ way, ...kind }) => {
-    it('ends a call whose server-sent event has no end, and hangs up', async () => {
+    it('A call fails if its server-sent event has no end, and the client disconnects', async () => {
       let sent: Promise<number> | undefined;
       const url = await serve({
         call(response) {
@@ -126,7 +126,7 @@ describe.each(KINDS.flatMap((kind) => WAYS.map((way) => ({ ...kind, way }))))(
       expect(cut).toEqual([{ server: `${url.origin}/mcp`, what: 'event', maxBytes: LIMIT }]);
     });
 
-    it('ends a call whose JSON body has no end, and hangs up', async () => {
+    it('A call fails if its JSON body has no end, and the client disconnects', async () => {
       let sent: Promise<number> | undefined;
       const url = await serve({
         call(response, id) {
@@ -141,7 +141,7 @@ describe.each(KINDS.flatMap((kind) => WAYS.map((way) => ({ ...kind, way }))))(
       expect(cut).toEqual([{ server: `${url.origin}/mcp`, what: 'body', maxBytes: LIMIT }]);
     });
 
-    it('ends a call that is refused with an error without end, and hangs up', async () => {
+    it('A call fails if its error response has no end, and the client disconnects', async () => {
       let sent: Promise<number> | undefined;
       const url = await serve({
         call(response) {
@@ -155,7 +155,7 @@ describe.each(KINDS.flatMap((kind) => WAYS.map((way) => ({ ...kind, way }))))(
       expect(cut).toMatchObject([{ what: 'body' }]);
     });
 
-    it('does not fetch an event again that was too large, and goes on with other calls', async () => {
+    it('A client does not fetch an oversized event again, and other calls continue', async () => {
       const asked: (string | undefined)[] = [];
       let calls = 0;
       const begin = (response: ServerResponse): void => {
@@ -186,7 +186,7 @@ describe.each(KINDS.flatMap((kind) => WAYS.map((way) => ({ ...kind, way }))))(
       expect(cut).toHaveLength(1);
     });
 
-    it('passes messages of any number that are as large as the limit allows', async () => {
+    it('Any number of messages up to the size limit pass', async () => {
       const large = 'y'.repeat(LIMIT - 1024);
       const url = await serve({
         call(response, id) {
@@ -205,8 +205,8 @@ describe.each(KINDS.flatMap((kind) => WAYS.map((way) => ({ ...kind, way }))))(
   },
 );
 
-describe.each(KINDS.filter(({ era }) => era === 'legacy'))('A $kind client whose stream breaks', (kind) => {
-  it.each(WAYS)('ends the call when what is resumed is too large, over %s', async (way) => {
+describe.each(KINDS.filter(({ era }) => era === 'legacy'))('a $kind client whose stream breaks', (kind) => {
+  it.each(WAYS)('A call fails if the resumed stream exceeds the limit, over %s', async (way) => {
     const url = await serve({
       call(response) {
         response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -225,8 +225,8 @@ describe.each(KINDS.filter(({ era }) => era === 'legacy'))('A $kind client whose
   });
 });
 
-describe.each(KINDS)('A $kind client that signs in', (kind) => {
-  it('does not read metadata without end', async () => {
+describe.each(KINDS)('a $kind client that signs in', (kind) => {
+  it('A client stops reading metadata that has no end', async () => {
     const sent: Promise<number>[] = [];
     const http = createServer((request, response) => {
       request.resume();
@@ -257,8 +257,8 @@ describe.each(KINDS)('A $kind client that signs in', (kind) => {
   });
 });
 
-describe.each(KINDS)('A $kind client of a stdio server', (kind) => {
-  it('ends the server and its calls if a line has no end', async () => {
+describe.each(KINDS)('a $kind client of a stdio server', (kind) => {
+  it('A line without an end stops the server and its calls', async () => {
     const valise = await openValise({ store: memoryStore(), maxMessageBytes: LIMIT });
     cleanUp.push(() => valise.close());
     const cut: ClientEvents['message-too-large'][] = [];

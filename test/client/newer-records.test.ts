@@ -28,8 +28,8 @@ async function rewrite(prefix: string, change: (value: JsonObject) => Json): Pro
   return [key, value];
 }
 
-describe('what a later release has kept in a client’s store', () => {
-  it('is left as it is in the jar, and named; the call goes on', async () => {
+describe('records of a later release in the store of a client', () => {
+  it('A jar record of a later release is left unchanged with a warning, and the call continues', async () => {
     const [key, value] = await rewrite('jar/', (record) => ({
       ...record,
       format: 99,
@@ -50,7 +50,7 @@ describe('what a later release has kept in a client’s store', () => {
   it.each([
     ['credentials record', 'credentials/'],
     ['connection record', 'connection/'],
-  ])('is left as it is in a %s, and named', async (kind, prefix) => {
+  ])('A %s of a later release is left unchanged with a warning', async (kind, prefix) => {
     const state = asClientStateStore(store, SHOP);
     await state.setAccessToken({ accessToken: 'old' });
     await state.setSessionId('one');
@@ -68,7 +68,7 @@ describe('what a later release has kept in a client’s store', () => {
   });
 });
 
-it('a jar record without a version is one of version 1', async () => {
+it('A jar record without a version has version 1', async () => {
   await rewrite('jar/', ({ format: _, ...record }) => record);
   const valise = await openValise({ store });
   expect(valise.jar.list().map(({ key }) => key)).toEqual(['theme']);

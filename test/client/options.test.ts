@@ -31,31 +31,31 @@ describe('openValise', () => {
     ['secrets', {}, 'keychain'],
     ['carriers', 'state', 'list of state'],
     ['carriers', ['pigeon'], 'list of state'],
-  ])('says what the option %s takes where it is given %j', async (name, value, words) => {
+  ])('openValise() says what the option %s accepts when it gets %j', async (name, value, words) => {
     await expect(openValise({ store, [name]: value } as never)).rejects.toEqual(
       refused('invalid-argument', `option ${name} of openValise`, words),
     );
   });
 
-  it('says which options there are where one is misspelt', async () => {
+  it('openValise() lists its options if one is misspelled', async () => {
     await expect(openValise({ stor: 'memory:' } as never)).rejects.toEqual(
       refused('invalid-argument', 'openValise has no option stor', 'store, keys'),
     );
   });
 
-  it.each(['memory:', null, 7, []])('takes %j for no options', async (given) => {
+  it.each(['memory:', null, 7, []])('openValise() rejects %j as options', async (given) => {
     await expect(openValise(given as never)).rejects.toEqual(
       refused('invalid-argument', 'openValise', 'object'),
     );
   });
 
-  it.each([5, {}, []])('names keys where %j is no keyring', async (keys) => {
+  it.each([5, {}, []])('openValise() names the option keys if %j is not a keyring', async (keys) => {
     await expect(openValise({ store, keys } as never)).rejects.toEqual(refused('invalid-key', 'as keys'));
   });
 });
 
-describe('what is asked of a Valise', () => {
-  it('is refused by name where it is not what it should be', async () => {
+describe('arguments of Valise methods', () => {
+  it('Valise methods name an invalid argument', async () => {
     const valise = await openValise({ store });
     const client = { connect: async () => {}, getServerCapabilities: () => undefined };
     const transport = { start: async () => {}, send: async () => {}, close: async () => {} };
@@ -77,7 +77,7 @@ describe('what is asked of a Valise', () => {
     }
     await expect(valise.connections.list('nonsense')).rejects.toEqual(refused('invalid-argument'));
     expect(() => valise.transport('ftp://a.example.com')).toThrow(
-      refused('invalid-argument', 'no http: or https: URL'),
+      refused('invalid-argument', 'not an http: or https: URL'),
     );
     expect(() => valise.transport('https://a.example.com', { resume: 'no' } as never)).toThrow(
       refused('invalid-argument', 'resume'),
@@ -121,7 +121,7 @@ describe('what is asked of a Valise', () => {
 });
 
 describe('a Valise that cannot be opened', () => {
-  it('makes no store where its quotas are wrong', async () => {
+  it('openValise() creates no store if the quotas are invalid', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'valise-'));
     onTestFinished(() => rm(folder, { recursive: true }));
     const opened = openValise({ store: `sqlite:${folder}/state.db`, quotas: { keys: 1 } });
@@ -130,8 +130,8 @@ describe('a Valise that cannot be opened', () => {
   });
 });
 
-describe('what is asked of pending rounds', () => {
-  it('is refused by name where it is not what it should be', async () => {
+describe('arguments of pending methods', () => {
+  it('Pending methods name an invalid argument', async () => {
     const { pending, close } = await openValise({ store: memoryStore() });
     for (const options of [{ clint: {} }, { client: 'mine' }, null] as never[])
       await expect(pending.answer('any', {}, options)).rejects.toEqual(
@@ -145,8 +145,8 @@ describe('what is asked of pending rounds', () => {
   });
 });
 
-describe('what is asked of sessions', () => {
-  it('is refused by name where it is not what it should be, before anything is sent', async () => {
+describe('arguments of session methods', () => {
+  it('Session methods name an invalid argument before they send anything', async () => {
     const host = await openSessionHost();
     const valise = await openValise({ store: memoryStore() });
     const client = await host.connect(valise, 'https://notes.example.com/mcp');
@@ -163,7 +163,7 @@ describe('what is asked of sessions', () => {
       [{ label: '' }, 'option label', label],
       [{ keep: 'yes' }, 'option keep', 'true or false'],
       [{ ordering: 'random' }, 'option ordering', 'serial'],
-      [5, 'no object'],
+      [5, 'not an object'],
     ] as unknown as [never, ...string[]][]) {
       await expect(sessions.create(options)).rejects.toEqual(refused('invalid-argument', ...words));
       await expect(session.fork(options)).rejects.toEqual(refused('invalid-argument', ...words));
@@ -187,13 +187,13 @@ describe('what is asked of sessions', () => {
   });
 });
 
-describe.each(KINDS)('a Valise that has been closed, on $kind', (kind) => {
+describe.each(KINDS)('a closed Valise, on $kind', (kind) => {
   const ends: (() => Promise<void>)[] = [];
   afterEach(async () => {
     for (const end of ends.splice(0)) await end();
   });
 
-  it.each(['memory:', memoryStore()])('refuses whatever is asked of it', async (given) => {
+  it.each(['memory:', memoryStore()])('A closed Valise rejects every method call', async (given) => {
     const hosts = await openHosts();
     ends.push(() => hosts.close());
     const valise = await openValise({ store: given });

@@ -2,8 +2,8 @@ import { openValise, type Store } from 'mcp-valise/client';
 import { generateKey } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { keyOf, prefixOf } from '../../src/client/connection/key.ts';
-import { sha256 } from '../../src/sha256.ts';
+import { keyOf, prefixOf } from '../../src/client/identity/target.ts';
+import { sha256 } from '../../src/core/sha256.ts';
 import { connect, type Hosts, openHosts, setting } from './hosts.ts';
 
 const SHOP = 'https://shop.example.com/mcp';
@@ -43,7 +43,7 @@ async function open(store: Store = inner) {
 const told = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('an entry that was written without keys into a sealed store', () => {
-  it('keeps nobody from the others, and is told by its name, once', async () => {
+  it('A plain entry in a sealed store is reported once by its name, and the others stay usable', async () => {
     const [name] = (await inner.list('jar/')).keys as string[];
     await inner.put(name as string, { planted: true });
     const { valise, warnings } = await open();
@@ -55,7 +55,7 @@ describe('an entry that was written without keys into a sealed store', () => {
     await valise.close();
   });
 
-  it('is skipped wherever things are listed: connections, sessions and pending rounds', async () => {
+  it('Lists of connections, sessions and pending questions skip a plain entry in a sealed store', async () => {
     const planted = [
       `${prefixOf('connection', '')}planted`,
       `${prefixOf('credentials', '')}planted`,
@@ -72,7 +72,7 @@ describe('an entry that was written without keys into a sealed store', () => {
     await valise.close();
   });
 
-  it('is forgotten with its connection', async () => {
+  it('Forgetting a connection deletes its plain entry', async () => {
     const name = keyOf('credentials', { target: SHOP, principal: '' });
     await inner.put(name, { planted: true });
     const { valise } = await open();
@@ -81,7 +81,7 @@ describe('an entry that was written without keys into a sealed store', () => {
     await valise.close();
   });
 
-  it('is never taken over, and gives way to what is set from now on', async () => {
+  it('A plain entry in a sealed store is never used, and new state replaces it', async () => {
     await overwrite('jar/');
     const { valise } = await open();
     expect(valise.jar.list()).toEqual([]);
@@ -94,7 +94,7 @@ describe('an entry that was written without keys into a sealed store', () => {
     await again.close();
   });
 
-  it('is deleted by clearing its server, and by clearing everything', async () => {
+  it('Clearing a server or everything deletes a plain entry', async () => {
     await overwrite('jar/');
     const { valise } = await open();
     expect(await valise.jar.clear({ server: SHOP, scope: 'session' })).toBe(0);

@@ -118,9 +118,9 @@ function holdRenewal() {
 
 afterEach(endServers);
 
-describe('a call that is sent once more, since the session of its transport was lost', () => {
+describe('a call that is sent again because its transport session was lost', () => {
   it.each(['dependent-shared', 'dependent-each'] as const)(
-    'is answered where it brings the answer of a round (%s)',
+    'A call that is sent again with the answer of a round gets its result (%s)',
     async (carrier) => {
       const { valise, call, ran, sent } = await make({ carrier, asked: (lose) => lose() });
       expect(await call('greet', { timeout: 5000 })).toMatchObject(text('hello Ada'));
@@ -130,7 +130,7 @@ describe('a call that is sent once more, since the session of its transport was 
   );
 
   it.each(['v1', 'v2'] as const)(
-    'goes on where only the answer to its question is sent once more (%s)',
+    'A call continues if only the answer to its question is sent again (%s)',
     async (major) => {
       const { valise, call, ran, sent } = await make({ major, asked: (lose) => lose() });
       expect(await call('greet')).toMatchObject(text('hello Ada'));
@@ -140,7 +140,7 @@ describe('a call that is sent once more, since the session of its transport was 
   );
 
   it.each(['v1', 'v2'] as const)(
-    'goes on where the session is lost again before its next question is answered (%s)',
+    'A call continues if the session is lost again before its next question is answered (%s)',
     async (major) => {
       const { valise, call, ran, sent } = await make({ major, asked: (lose) => lose() });
       expect(await call('introduce')).toMatchObject(text('hello Ada and Ada'));
@@ -150,7 +150,7 @@ describe('a call that is sent once more, since the session of its transport was 
   );
 
   it.each(['state', 'dependent-shared'] as const)(
-    'goes on where another call has noticed the first loss, and the new session is lost too (%s)',
+    'A call continues if another call noticed the first loss and the new session is lost too (%s)',
     async (carrier) => {
       let between = async (): Promise<void> => {};
       const { valise, call, ran } = await make({
@@ -168,7 +168,7 @@ describe('a call that is sent once more, since the session of its transport was 
     },
   );
 
-  it('goes on where its round is answered by hand, later', async () => {
+  it('A call continues if its round is answered through pending.answer() later', async () => {
     const { valise, call, ran, sent, lose } = await make({
       asked: () => {
         throw new LeaveOpen();
@@ -184,7 +184,7 @@ describe('a call that is sent once more, since the session of its transport was 
     expect([ran, sent]).toEqual([['Ada'], ['greet', 'answer', 'answer']]);
   });
 
-  it('does not go on in a session that the server knows nothing of by then', async () => {
+  it('A call does not continue in a session that the server no longer knows', async () => {
     const { valise, client, call, ran, sent } = await make({ asked: (_, replace) => replace() });
     const session = await valise.sessions(client).create();
     await expect(session.run(() => call('greet'))).rejects.toThrow('The server announces no sessions');
@@ -192,7 +192,7 @@ describe('a call that is sent once more, since the session of its transport was 
     expect(await valise.pending.list()).toHaveLength(1);
   });
 
-  it('does not go on where its caller has left before the answer is sent once more', async () => {
+  it('A call does not continue if it is canceled before the answer is sent again', async () => {
     const { lost, held, goOn, passing } = holdRenewal();
     const { call, ran, sent } = await make({
       asked: (lose) => {
@@ -211,7 +211,7 @@ describe('a call that is sent once more, since the session of its transport was 
     expect([ran, sent]).toEqual([['one'], ['greet', 'answer', 'one']]);
   });
 
-  it('keeps its place in a serial session', async () => {
+  it('A call that is sent again keeps its place in a serial session', async () => {
     const { valise, client, call, ran, sent, lose } = await make({});
     const session = await valise.sessions(client).create({ ordering: 'serial' });
     lose();
@@ -220,7 +220,7 @@ describe('a call that is sent once more, since the session of its transport was 
     expect(ran).toEqual(['one', 'two', 'three']);
   });
 
-  it('gives up its place in a serial session with its caller', async () => {
+  it('A canceled call gives up its place in a serial session', async () => {
     const { lost, held, goOn, passing } = holdRenewal();
     const { valise, client, call, ran, lose } = await make({
       passing,

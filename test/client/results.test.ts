@@ -40,7 +40,7 @@ describe.each(KINDS)('the results of a client of kind $kind', (kind) => {
       "an earlier draft's",
       { [DRAFTS.state.session]: { cart: 'v1.a' }, [DRAFTS.state.server]: { size: 'v1.b' } },
     ],
-  ])('do not have the state that the jar took from them, in %s spelling', async (_, state) => {
+  ])('Results do not contain the state that the jar took, in %s spelling', async (_, state) => {
     const attributes = { [NAMES.modern.state.attributes]: { server: { size: { 'max-age': 60 } } } };
     hosts.respond = ({ method }) =>
       method === 'tools/call' ? { _meta: { ...state, ...attributes, ...OTHER } } : {};
@@ -53,7 +53,7 @@ describe.each(KINDS)('the results of a client of kind $kind', (kind) => {
     await client.close();
   });
 
-  it('have the state of a server that no state is kept for', async () => {
+  it('Results contain the state of a server for which no state is stored', async () => {
     const _meta = { [NAMES.legacy.state.server]: { size: 'L' } };
     hosts.respond = ({ method }) => (method === 'tools/call' ? { _meta } : {});
     const client = await connect(valise, hosts, 'https://192.0.2.1/mcp', kind);
@@ -63,7 +63,7 @@ describe.each(KINDS)('the results of a client of kind $kind', (kind) => {
 });
 
 describe.each(SPELLED)('the results of a session, of a client of kind $kind', (kind) => {
-  it('do not have the session state that was kept, and keep what belongs to no session of ours', async () => {
+  it('Results omit the stored session state, and contain the state of sessions that Valise does not have', async () => {
     const host = await openSessionHost(kind);
     const client = await host.connect(valise, SHOP);
     const session = await valise.sessions(client).create({ label: 'mine' });

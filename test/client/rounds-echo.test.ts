@@ -54,7 +54,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     return { server, host, valise };
   };
 
-  it.each(STATES)('[R-02][R-03][R-04][R-05] echoes the state %s to the letter', async (state) => {
+  it.each(STATES)('[R-02][R-03][R-04][R-05] A client echoes the state %s exactly', async (state) => {
     let call: unknown;
     const { server, host } = await stage(({ message }) => {
       if (message.method === 'tools/call') {
@@ -71,7 +71,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     await server.close();
   });
 
-  it('[R-02] echoes it with an error too', async () => {
+  it('[R-02] A client echoes the state with an error too', async () => {
     let call: unknown;
     const server = await rawServer(({ message }) => {
       if (message.method === 'tools/call') {
@@ -93,7 +93,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     await server.close();
   });
 
-  it('[R-04] adds no state where there was none', async () => {
+  it('[R-04] A client adds no state if there was none', async () => {
     const { server, host } = await stage(({ message }) => {
       if (message.method === 'tools/call') return [question(undefined, 'q'), result(message.id, 'done')];
       return undefined;
@@ -106,7 +106,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     await server.close();
   });
 
-  it('[R-01] echoes it on a ping', async () => {
+  it('[R-01] A client echoes the state on a ping', async () => {
     let call: unknown;
     const { server, host } = await stage(({ message }) => {
       if (message.method === 'tools/call') {
@@ -124,34 +124,37 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
   it.each([
     ['sampling/createMessage', '{"messages":[],"maxTokens":1}'],
     ['roots/list', '{}'],
-  ])('[R-01][R-02][R-03] echoes it on %s, with a result and with an error', async (method, params) => {
-    let call: unknown;
-    const server = await rawServer(({ message }) => {
-      const asking = (id: string) =>
-        `{"jsonrpc":"2.0","id":"${id}","method":"${method}","state":{ "b":1.0, "a":"\\u0041" },"params":${params}}`;
-      if (message.method === 'tools/call') {
-        call = message.id;
-        return [asking('q')];
-      }
-      return message.id === 'q' ? [asking('r')] : message.id === 'r' ? [result(call, 'done')] : undefined;
-    });
-    const valise = await openValise({ store: memoryStore() });
-    let answers = 0;
-    const host = answering(client, method, () => {
-      if (++answers > 1) throw new Error('no more');
-      return { role: 'assistant', model: 'm', content: { type: 'text', text: 'x' }, roots: [] };
-    });
-    await valise.connect(host, server.url, { resume: false });
-    expect(await callText(host, 'any')).toBe('done');
-    const [, first, second] = server.heard();
-    for (const said of [first, second]) expect(said?.text).toContain('"state":{ "b":1.0, "a":"\\u0041" }');
-    expect(first?.message).toHaveProperty('result');
-    expect(second?.message).toHaveProperty('error');
-    await host.close();
-    await server.close();
-  });
+  ])(
+    '[R-01][R-02][R-03] A client echoes the state on %s, with a result and with an error',
+    async (method, params) => {
+      let call: unknown;
+      const server = await rawServer(({ message }) => {
+        const asking = (id: string) =>
+          `{"jsonrpc":"2.0","id":"${id}","method":"${method}","state":{ "b":1.0, "a":"\\u0041" },"params":${params}}`;
+        if (message.method === 'tools/call') {
+          call = message.id;
+          return [asking('q')];
+        }
+        return message.id === 'q' ? [asking('r')] : message.id === 'r' ? [result(call, 'done')] : undefined;
+      });
+      const valise = await openValise({ store: memoryStore() });
+      let answers = 0;
+      const host = answering(client, method, () => {
+        if (++answers > 1) throw new Error('no more');
+        return { role: 'assistant', model: 'm', content: { type: 'text', text: 'x' }, roots: [] };
+      });
+      await valise.connect(host, server.url, { resume: false });
+      expect(await callText(host, 'any')).toBe('done');
+      const [, first, second] = server.heard();
+      for (const said of [first, second]) expect(said?.text).toContain('"state":{ "b":1.0, "a":"\\u0041" }');
+      expect(first?.message).toHaveProperty('result');
+      expect(second?.message).toHaveProperty('error');
+      await host.close();
+      await server.close();
+    },
+  );
 
-  it('keeps no question that the server has taken back', async () => {
+  it('A client stores no question that the server has canceled', async () => {
     const cancelled = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}';
     const { server, host, valise } = await stage(
       ({ message }) => {
@@ -171,7 +174,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     await server.close();
   });
 
-  it('keeps no question of a call that is answered without it', async () => {
+  it('A client stores no question of a call that ends without its answer', async () => {
     let call: unknown;
     let asked = 0;
     const server = await rawServer(({ message }) => {
@@ -194,7 +197,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     await server.close();
   });
 
-  it('announces what it can carry, and only over what it can', async () => {
+  it('A client announces the carriers that its transport supports', async () => {
     const { server, host } = await stage(() => undefined);
     expect(server.said[0]?.message.params.capabilities.extensions['dev.valise/rounds']).toEqual({
       version: '1.0.0',
@@ -205,13 +208,13 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     await server.close();
   });
 
-  describe('in the draft form', () => {
+  describe('draft form', () => {
     const round = (id: unknown, text: string): string =>
       `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"dependent_requests":${text}}`;
     const ask =
       '"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}';
 
-    it.each(STATES)('[R-06] echoes the shared state %s to the letter', async (state) => {
+    it.each(STATES)('[R-06] A client echoes the shared state %s exactly', async (state) => {
       const { server, host } = await stage(({ message }) =>
         message.dependent_responses
           ? result(message.id, 'done')
@@ -231,7 +234,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
       await server.close();
     });
 
-    it('[R-07][R-08] echoes each state in its place', async () => {
+    it('[R-07][R-08] A client echoes each state in its place', async () => {
       const { server, host } = await stage(({ message }) =>
         message.dependent_responses
           ? [result(message.id, 'done')]
@@ -251,7 +254,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
       await server.close();
     });
 
-    it('answers a question whose method the draft leaves out', async () => {
+    it('A client answers a question whose method the draft omits', async () => {
       const { server, host } = await stage(({ message }) =>
         message.dependent_responses
           ? [result(message.id, 'done')]
@@ -270,7 +273,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
       await server.close();
     });
 
-    it('does not ask what a server may not ask', async () => {
+    it('A client does not ask what a server may not ask', async () => {
       const { server, host } = await stage(({ message }) =>
         message.dependent_responses
           ? [result(message.id, 'done')]
@@ -284,15 +287,15 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
       await server.close();
     });
 
-    it('fails the call where the round cannot be read', async () => {
+    it('A call fails if the round cannot be read', async () => {
       const { server, host } = await stage(({ message }) => [round(message.id, '{"requests":5}')]);
-      await expect(callText(host, 'any')).rejects.toThrow(/round cannot be read/);
+      await expect(callText(host, 'any')).rejects.toThrow(/questions of the server are invalid/);
       await host.close();
       await server.close();
     });
   });
 
-  it('goes through the final form too, on the older era', async () => {
+  it('A client of the older era supports the final form too', async () => {
     const { server, host } = await stage(
       ({ message }) => {
         if (message.params.requestState) return result(message.id, 'done');
@@ -325,7 +328,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     await server.close();
   });
 
-  it('gives up after a hundred rounds, and says so', async () => {
+  it('A call fails with a clear error after a hundred rounds', async () => {
     let rounds = 0;
     const { server, host, valise } = await stage(({ message }) => {
       rounds++;

@@ -102,7 +102,7 @@ async function onlyRound(valise: ClientValise) {
 afterEach(endServers);
 
 describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
-  it('is not answered by hand while the handler of its call is at work', async () => {
+  it('pending.answer() is refused while the handler of the call is running', async () => {
     let answer = (_: object): void => {};
     const asked = vi.fn(() => new Promise<object>((resolve) => (answer = resolve)));
     const { valise, call, ran } = await make(way, asked);
@@ -118,7 +118,7 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
     expect(await valise.pending.list()).toEqual([]);
   });
 
-  it('is not answered by hand while the server works on the answer', async () => {
+  it('pending.answer() is refused while the server processes the answer', async () => {
     let goOn = (): void => {};
     const working = vi.fn(() => new Promise<void>((resolve) => (goOn = resolve)));
     const { valise, call, ran } = await make(way, async () => named('Handler'), { working });
@@ -132,7 +132,7 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
     expect(ran).toEqual(['Handler']);
   });
 
-  it('is taken back where its caller gives up, whatever the handler does', async () => {
+  it('Canceling the call withdraws its round, whatever the handler does', async () => {
     let answer = (_: object): void => {};
     const asked = vi.fn(() => new Promise<object>((resolve) => (answer = resolve)));
     const { valise, call, ran } = await make(way, asked);
@@ -150,7 +150,7 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
     expect(ran).toEqual([]);
   });
 
-  it('is taken back where its caller gives up while the server works on the answer', async () => {
+  it('Canceling the call while the server processes the answer withdraws its round', async () => {
     let goOn = (): void => {};
     const working = vi.fn(() => new Promise<void>((resolve) => (goOn = resolve)));
     const { valise, call } = await make(way, async () => named('Handler'), { working });
@@ -165,7 +165,7 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
     goOn();
   });
 
-  it('stays where its caller could not wait any longer', async () => {
+  it('A round stays pending if its call times out', async () => {
     let answer = (_: object): void => {};
     const asked = vi.fn(() => new Promise<object>((resolve) => (answer = resolve)));
     const { valise, call } = await make(way, asked);
@@ -179,7 +179,7 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
     answer(named('Late'));
   });
 
-  it('is answered by hand once it is left open', async () => {
+  it('pending.answer() answers a round that the handler left open', async () => {
     const { valise, call } = await make(way, leave);
     await expect(call('greet')).rejects.toThrow(/waits for an answer/);
     const { id } = await onlyRound(valise);
@@ -190,8 +190,8 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
   });
 });
 
-describe.each(WAYS.slice(0, 2))('of two servers in this process, a round ($carrier)', (way) => {
-  it('is answered on the connection that it came on, whatever the other one does', async () => {
+describe.each(WAYS.slice(0, 2))('a round of one of two servers in this process ($carrier)', (way) => {
+  it('A round is answered on its own connection, whatever the other connection does', async () => {
     let goOn = (): void => {};
     const working = vi.fn(() => new Promise<void>((resolve) => (goOn = resolve)));
     const a = await make(way, leave, { name: 'A', working });
@@ -219,7 +219,7 @@ describe('a round whose handler fails after it has called a server of the older 
   const older: Way = { over: 'memory', era: 'legacy', carrier: 'state' };
   const newer: Way = { over: 'HTTP', era: 'modern', carrier: 'state' };
 
-  it('is over, and its call fails with what the handler said', async () => {
+  it('The round ends, and the call fails with the error of the handler', async () => {
     const other = await make(older, leave);
     const { valise } = other;
     const { call } = await make(
@@ -235,8 +235,8 @@ describe('a round whose handler fails after it has called a server of the older 
   });
 });
 
-describe('a client that goes on with another Valise', () => {
-  it('has the rounds taken back that this one keeps', async () => {
+describe('a client that connects with another Valise', () => {
+  it('A failed handler withdraws the round that the current Valise has stored', async () => {
     const way: Way = { over: 'HTTP', era: 'modern', carrier: 'state' };
     const { client, url } = await make(way, async () => {
       throw new Error('not today');

@@ -40,7 +40,7 @@ function keeping(keys: number, size: number): Example {
 
 type Over = 'a URL' | "the SDK's own transport" | 'one around that';
 
-describe.each(HOSTS)('a question to a $client client that carries much state, $era', ({ client, era }) => {
+describe.each(HOSTS)('a question to a $client client that carries large state, $era', ({ client, era }) => {
   const open = async (keys: number, size: number, over: Over) => {
     const server = await stage({ sdk: 'v2', instances: 1, example: keeping(keys, size) });
     onTestFinished(() => server.close());
@@ -59,15 +59,18 @@ describe.each(HOSTS)('a question to a $client client that carries much state, $e
     ['a URL', 10],
     ["the SDK's own transport", 10],
     ['one around that', 1],
-  ] as const)('is asked and answered over %s', async (over, keys) => {
+  ] as const)('A question is asked and answered over %s', async (over, keys) => {
     expect(await callText(await open(keys, 5000, over), 'ask', {})).toBe('Hello Ada, 5000.');
   });
 
-  it.skipIf(era === 'modern')('that finds no room says how much of it is the call', async () => {
-    const host = await open(10, 5000, 'one around that');
-    const said = await callText(host, 'ask', {});
-    expect(said).toMatch(
-      /^What this flow has to remember is \d{5} bytes long, about \d{5} of them the call itself with the state that its client carries, and no more than 49152 may travel\.$/,
-    );
-  });
+  it.skipIf(era === 'modern')(
+    'A question that exceeds the limit fails with an error that gives the size of the call',
+    async () => {
+      const host = await open(10, 5000, 'one around that');
+      const said = await callText(host, 'ask', {});
+      expect(said).toMatch(
+        /^What this flow has to remember is \d{5} bytes long, about \d{5} of them the call itself with the state that its client carries, and no more than 49152 may travel\.$/,
+      );
+    },
+  );
 });

@@ -46,13 +46,13 @@ const capabilities = { elicitation: { form: {} } };
 const info = { name: 'test', version: '1.0.0' };
 const answered = { content: [{ text: '1,2,3,4,5,6,7,8,9,10,11,12' }] };
 
-describe('a call that asks more than ten questions, one after another', () => {
-  it.each(CARRIERS)('is answered, carried by %s', async (carrier) => {
+describe('a call that asks more than ten questions in sequence', () => {
+  it.each(CARRIERS)('A call with more than ten questions gets its result, carried by %s', async (carrier) => {
     const client = new Client(info, { capabilities });
     expect(await call(client, 'legacy', [carrier])).toMatchObject(answered);
   });
 
-  it('is answered on 2026-07-28 as far as the client lets its SDK go, which says where it stopped', async () => {
+  it('A call on 2026-07-28 is answered up to the limit of the SDK, and the error says where it stopped', async () => {
     const versionNegotiation = { mode: { pin: '2026-07-28' } } as const;
     const patient = new Client(info, { capabilities, versionNegotiation, inputRequired: { maxRounds: 100 } });
     expect(await call(patient, 'modern')).toMatchObject(answered);
@@ -60,7 +60,7 @@ describe('a call that asks more than ten questions, one after another', () => {
     await expect(call(stock, 'modern')).rejects.toThrow(/after 10 rounds \(inputRequired\.maxRounds\)/);
   });
 
-  it('is answered by the clients of the command line', async () => {
+  it('The command line answers a call with more than ten questions', async () => {
     const client = await makeClient({ sdk: 'v2', era: 'modern', capabilities });
     expect(await call(client, 'modern')).toMatchObject(answered);
   });

@@ -48,118 +48,122 @@ function mixed(done: { times: number }): Example {
 
 const CASES = HOSTS.flatMap((host) => (['http', 'one process'] as const).map((over) => ({ ...host, over })));
 
-describe.each(CASES)('a call that asks now several things, now one ($client, $era, $over)', (host) => {
-  const { client, era, over } = host;
-  const open = async (ask: Ask) => {
-    const done = { times: 0 };
-    const asked: string[] = [];
-    const valise = await openValise({ store: memoryStore(), allowLocal: true });
-    const keys = generateKey();
-    const served =
-      over === 'http' ? await stage({ sdk: 'v2', instances: 1, example: mixed(done) }) : undefined;
-    const kit = { sdk: 'v2', McpServer, options: { keys }, flags: {} } as unknown as Kit;
-    const built = await mixed(done).build(kit);
-    const connect = async () => {
-      const made = askable(client, era, (params) => {
-        asked.push(params.message);
-        return ask(params);
-      });
-      const [near, far] = MAJORS[1].Memory.createLinkedPair();
-      if (era === 'modern') serveStdio(() => built.server(), { transport: far });
-      else if (!served) await built.server().connect(far);
-      await valise.connect(made, served ? (served.urls[0] as URL) : (near as never));
-      onTestFinished(() => made.close());
-      return made;
+describe.each(CASES)(
+  'a call that asks several questions at once and then one ($client, $era, $over)',
+  (host) => {
+    const { client, era, over } = host;
+    const open = async (ask: Ask) => {
+      const done = { times: 0 };
+      const asked: string[] = [];
+      const valise = await openValise({ store: memoryStore(), allowLocal: true });
+      const keys = generateKey();
+      const served =
+        over === 'http' ? await stage({ sdk: 'v2', instances: 1, example: mixed(done) }) : undefined;
+      const kit = { sdk: 'v2', McpServer, options: { keys }, flags: {} } as unknown as Kit;
+      const built = await mixed(done).build(kit);
+      const connect = async () => {
+        const made = askable(client, era, (params) => {
+          asked.push(params.message);
+          return ask(params);
+        });
+        const [near, far] = MAJORS[1].Memory.createLinkedPair();
+        if (era === 'modern') serveStdio(() => built.server(), { transport: far });
+        else if (!served) await built.server().connect(far);
+        await valise.connect(made, served ? (served.urls[0] as URL) : (near as never));
+        onTestFinished(() => made.close());
+        return made;
+      };
+      onTestFinished(async () => served?.close());
+      return { valise, done, asked, connect, made: await connect() };
     };
-    onTestFinished(async () => served?.close());
-    return { valise, done, asked, connect, made: await connect() };
-  };
-  const messages = ({ questions }: PendingRound) => questions.map(({ params }) => params?.['message']).join();
-  const answersTo = ({ questions }: PendingRound) =>
-    Object.fromEntries(
-      questions.map(({ key, params }) => [key, accept(String(params?.['message']).toUpperCase())]),
-    );
-  const leave: Ask = () => {
-    throw new LeaveOpen();
-  };
+    const messages = ({ questions }: PendingRound) =>
+      questions.map(({ params }) => params?.['message']).join();
+    const answersTo = ({ questions }: PendingRound) =>
+      Object.fromEntries(
+        questions.map(({ key, params }) => [key, accept(String(params?.['message']).toUpperCase())]),
+      );
+    const leave: Ask = () => {
+      throw new LeaveOpen();
+    };
 
-  it.each(['on the same connection', 'on the next'])(
-    'is answered round after round under one id, %s, and asks no handler where answers are given',
-    async (where) => {
-      const { valise, done, asked, connect, made } = await open(leave);
-      const error = await callText(made, 'order', {}).catch((error: unknown) => error);
-      let [round] = (await valise.pending.list()) as [PendingRound];
-      expect(error).toMatchObject({ data: { pending: round.id } });
-      if (where === 'on the next') {
-        await made.close();
-        await connect();
-      }
-      asked.length = 0;
-      const seen = [messages(round)];
-      let result: unknown;
-      while (result === undefined) {
-        const next = await valise.pending.answer(round.id, answersTo(round));
-        if (next.done) result = next.result;
-        else {
-          expect(next.round.id).toBe(round.id);
-          expect((await valise.pending.list()).map(({ id, call }) => [id, call?.method])).toEqual([
-            [round.id, 'tools/call'],
-          ]);
-          round = next.round;
-          seen.push(messages(round));
+    it.each(['on the same connection', 'on the next'])(
+      'A call is answered round after round under one id, %s, without its handlers if answers are given',
+      async (where) => {
+        const { valise, done, asked, connect, made } = await open(leave);
+        const error = await callText(made, 'order', {}).catch((error: unknown) => error);
+        let [round] = (await valise.pending.list()) as [PendingRound];
+        expect(error).toMatchObject({ data: { pending: round.id } });
+        if (where === 'on the next') {
+          await made.close();
+          await connect();
         }
-      }
-      expect(seen).toEqual(['a,b', 'c', 'd,e', 'f']);
-      expect(result).toMatchObject({ content: [{ text: 'A,B,C,D,E,F1' }] });
-      expect([asked, await valise.pending.list(), done.times]).toEqual([[], [], 1]);
-      // What the server had the client carry has come with the result.
-      expect((await valise.jar.list()).map(({ key }) => key)).toEqual(['orders']);
-    },
-  );
-
-  it.each(['c', 'd', 'f'])('has one pending round where the handlers leave "%s" open', async (stop) => {
-    let isOpen = true;
-    const { valise, done, made } = await open(({ message }) =>
-      message === stop && isOpen ? leave({ message, requestedSchema: {} }) : accept(message),
+        asked.length = 0;
+        const seen = [messages(round)];
+        let result: unknown;
+        while (result === undefined) {
+          const next = await valise.pending.answer(round.id, answersTo(round));
+          if (next.done) result = next.result;
+          else {
+            expect(next.round.id).toBe(round.id);
+            expect((await valise.pending.list()).map(({ id, call }) => [id, call?.method])).toEqual([
+              [round.id, 'tools/call'],
+            ]);
+            round = next.round;
+            seen.push(messages(round));
+          }
+        }
+        expect(seen).toEqual(['a,b', 'c', 'd,e', 'f']);
+        expect(result).toMatchObject({ content: [{ text: 'A,B,C,D,E,F1' }] });
+        expect([asked, await valise.pending.list(), done.times]).toEqual([[], [], 1]);
+        // What the server had the client carry has come with the result.
+        expect((await valise.jar.list()).map(({ key }) => key)).toEqual(['orders']);
+      },
     );
-    const error = await callText(made, 'order', {}).catch((error: unknown) => error);
-    const rounds = await valise.pending.list();
-    expect(rounds.map(messages)).toEqual([stop === 'd' ? 'd,e' : stop]);
-    expect(error).toMatchObject({ data: { pending: rounds[0]?.id } });
-    isOpen = false;
-    const next = await valise.pending.answer(rounds[0]?.id as string);
-    expect(next).toMatchObject({ done: true, result: { content: [{ text: 'a,b,c,d,e,f1' }] } });
-    expect([await valise.pending.list(), done.times]).toEqual([[], 1]);
-  });
 
-  it('goes through them all where the handlers answer, and nothing stays pending', async () => {
-    const { valise, done, made } = await open(({ message }) => accept(message));
-    expect(await callText(made, 'order', {})).toBe('a,b,c,d,e,f1');
-    expect([await valise.pending.list(), done.times]).toEqual([[], 1]);
-  });
+    it.each(['c', 'd', 'f'])('A call has one pending round if the handlers leave "%s" open', async (stop) => {
+      let isOpen = true;
+      const { valise, done, made } = await open(({ message }) =>
+        message === stop && isOpen ? leave({ message, requestedSchema: {} }) : accept(message),
+      );
+      const error = await callText(made, 'order', {}).catch((error: unknown) => error);
+      const rounds = await valise.pending.list();
+      expect(rounds.map(messages)).toEqual([stop === 'd' ? 'd,e' : stop]);
+      expect(error).toMatchObject({ data: { pending: rounds[0]?.id } });
+      isOpen = false;
+      const next = await valise.pending.answer(rounds[0]?.id as string);
+      expect(next).toMatchObject({ done: true, result: { content: [{ text: 'a,b,c,d,e,f1' }] } });
+      expect([await valise.pending.list(), done.times]).toEqual([[], 1]);
+    });
 
-  it('is told from others that ask at the same time', async () => {
-    const { valise, done, made } = await open(({ message }) =>
-      message === 'c' ? leave({} as never) : accept(message),
-    );
-    const calls = [1, 2, 3].map(() => callText(made, 'order', {}).catch((error: unknown) => error));
-    const named = (await Promise.all(calls)).map(
-      (error) => (error as { data?: { pending?: string } }).data?.pending,
-    );
-    const rounds = await valise.pending.list();
-    expect(rounds.map(({ id }) => id).sort()).toEqual(named.sort());
-    const answer = async ({ id, questions }: PendingRound): Promise<unknown> => {
-      const next = await valise.pending.answer(id, answersTo({ questions } as PendingRound));
-      return next.done ? next.result['content'] : answer(next.round);
-    };
-    const text = [{ type: 'text', text: expect.stringContaining('a,b,C,D,E,F') }];
-    expect(await Promise.all(rounds.map(answer))).toEqual([text, text, text]);
-    expect([await valise.pending.list(), done.times]).toEqual([[], 3]);
-  });
-});
+    it('Handlers answer all rounds, and nothing stays pending', async () => {
+      const { valise, done, made } = await open(({ message }) => accept(message));
+      expect(await callText(made, 'order', {})).toBe('a,b,c,d,e,f1');
+      expect([await valise.pending.list(), done.times]).toEqual([[], 1]);
+    });
+
+    it('Concurrent calls have separate pending rounds', async () => {
+      const { valise, done, made } = await open(({ message }) =>
+        message === 'c' ? leave({} as never) : accept(message),
+      );
+      const calls = [1, 2, 3].map(() => callText(made, 'order', {}).catch((error: unknown) => error));
+      const named = (await Promise.all(calls)).map(
+        (error) => (error as { data?: { pending?: string } }).data?.pending,
+      );
+      const rounds = await valise.pending.list();
+      expect(rounds.map(({ id }) => id).sort()).toEqual(named.sort());
+      const answer = async ({ id, questions }: PendingRound): Promise<unknown> => {
+        const next = await valise.pending.answer(id, answersTo({ questions } as PendingRound));
+        return next.done ? next.result['content'] : answer(next.round);
+      };
+      const text = [{ type: 'text', text: expect.stringContaining('a,b,C,D,E,F') }];
+      expect(await Promise.all(rounds.map(answer))).toEqual([text, text, text]);
+      expect([await valise.pending.list(), done.times]).toEqual([[], 3]);
+    });
+  },
+);
 
 it.each(CARRIERS)(
-  'a call that waits for others after its answer goes on with none, carried by %s',
+  'A call with flow.until() after its answer continues without answers, carried by %s',
   async (carrier) => {
     const served = createValise({ name: 'test' });
     const server = served.install(new McpServer({ name: 'test', version: '1.0.0' }));

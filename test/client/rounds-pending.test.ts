@@ -29,7 +29,7 @@ const freshKeys = () => {
   return options;
 };
 
-describe.each(HOSTS)('a round that is open with a $client client, $era', ({ client, era }) => {
+describe.each(HOSTS)('a pending round of a $client client, $era', ({ client, era }) => {
   const open = async (
     store = memoryStore(),
     ask: Ask = leave,
@@ -48,7 +48,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     return rounds[0] as PendingRound;
   };
 
-  it('is kept where nobody is there to answer, and the caller hears of it', async () => {
+  it('A round is stored if nobody can answer, and the caller gets an error', async () => {
     const { server, valise, host } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow(
       /left open|waits for an answer/,
@@ -76,7 +76,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('says when it expires, and then leaves the list and cannot be answered', async () => {
+  it('A round has an expiry, and an expired round is neither listed nor answered', async () => {
     const { server, valise, host, store } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     const { id, expiresAt, since } = await first(valise.pending.list());
@@ -96,7 +96,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('is gone once the server has refused its answer as too late', async () => {
+  it('A round is deleted once the server rejects its answer as too late', async () => {
     const { server, valise, host } = await open(memoryStore(), leave, false, ['state']);
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     const { id } = await first(valise.pending.list());
@@ -111,7 +111,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
   });
 
   it.each(['state', 'dependent-shared', 'dependent-each'] as const)(
-    'is gone once the server has refused the answer of a handler that took too long (carrier %s)',
+    'A round is deleted once the server rejects the late answer of a handler (carrier %s)',
     async (carrier) => {
       const late: Ask = () => {
         vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 900_000 });
@@ -129,7 +129,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     },
   );
 
-  it('is answered by one at a time; others hear that it is being answered', async () => {
+  it('Only one caller at a time answers a round, and others get an error', async () => {
     const { server, valise, host } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     const { id } = await first(valise.pending.list());
@@ -139,13 +139,13 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     );
     expect(failed).toMatchObject({
       code: 'already-done',
-      message: `The pending round "${id}" is being answered already. Wait for it, then list what is pending.`,
+      message: `The pending round "${id}" is being answered already. Wait for it, then list the pending questions.`,
     });
     await host.close();
     await server.close();
   });
 
-  it('is named by the error of its call, also where there are several', async () => {
+  it('The error of a call names its round, even if there are several', async () => {
     const { server, valise, host } = await open();
     const named: unknown[] = [];
     for (const workItemId of [1, 2]) {
@@ -160,7 +160,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
   });
 
   it.each(['out of order', 'the user timed out'])(
-    'is not left behind by a handler that fails: %s',
+    'A handler that fails leaves no round behind: %s',
     async (why) => {
       const { server, valise, host } = await open(memoryStore(), () => {
         throw new Error(why);
@@ -174,7 +174,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     },
   );
 
-  it('stays open where a handler that is to answer it later fails', async () => {
+  it('A round stays pending if a handler that answers it later fails', async () => {
     const { server, host, store } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     await host.close();
@@ -190,7 +190,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('stays open, and is named, where its answer cannot be delivered', async () => {
+  it('A round stays pending, and the error names it, if its answer cannot be delivered', async () => {
     const { server, valise, host } = await open(memoryStore(), async () => {
       await server.stop(0);
       return accept({ resolution: 'Fixed' });
@@ -206,7 +206,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
   });
 
   if (era === 'modern')
-    it('goes to no server that would take it for a new call', async () => {
+    it('An answer is not sent to a server that would treat it as a new call', async () => {
       const { server, valise, host } = await open();
       await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
       await host.close();
@@ -222,7 +222,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
       await server.close();
     });
 
-  it('is offered again in the next process, round after round, until the call completes', async () => {
+  it('The next process continues a call round after round until it completes', async () => {
     const { server, host, store } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     await host.close();
@@ -252,8 +252,8 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
 
   it.each([
     { on: 'a new connection', resume: false },
-    { on: 'one that goes on where the first was', resume: true },
-  ])('can be answered by the handlers of the client, on $on', async ({ resume }) => {
+    { on: 'a resumed connection', resume: true },
+  ])('pending.answer() calls the handlers of the client on $on', async ({ resume }) => {
     const { server, host, store } = await open(memoryStore(), leave, resume);
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     await host.close();
@@ -270,7 +270,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('can be dropped', async () => {
+  it('pending.drop() deletes a round', async () => {
     const { server, valise, host } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     const { id } = await first(valise.pending.list());
@@ -282,7 +282,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('needs all its answers', async () => {
+  it('pending.answer() requires all answers of a round', async () => {
     const { server, valise, host } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     const { id } = await first(valise.pending.list());
@@ -291,7 +291,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('belongs to its principal', async () => {
+  it('A round belongs to its principal', async () => {
     const { server, host, store } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     const other = await openValise({ store, principal: 'bob' });
@@ -300,7 +300,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('is over once the handler has answered', async () => {
+  it('A round ends once the handler has answered', async () => {
     const { server, valise, host } = await open(memoryStore(), asTheSeed);
     expect(await callText(host, 'update_work_item', RESOLVE)).toBe(RESOLVED);
     await vi.waitFor(async () => expect(await valise.pending.list()).toEqual([]));
@@ -308,7 +308,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('ends where the server says that its time is over', async () => {
+  it('A round ends if the server says that it has expired', async () => {
     const { server, host, store } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     await host.close();
@@ -331,7 +331,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
   });
 });
 
-describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s client', (client) => {
+describe.each(['v1', 'v2'] as const)('a round whose answer is sent alone, of a %s client', (client) => {
   afterEach(() => vi.useRealTimers());
   const answer = accept({ resolution: 'Fixed' });
 
@@ -380,7 +380,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
       await far.start();
     };
 
-  it('is not kept where nothing tells which of several calls it belongs to; the server hears that nobody answers', async () => {
+  it('A round that could belong to several calls is not stored, and the server learns that nobody answers', async () => {
     const valise = await openValise({ store: memoryStore() });
     const heard = vi.fn();
     const host = await connect(valise, silent(heard, 2));
@@ -392,7 +392,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     await Promise.all(calls);
   });
 
-  it('is not answered a second way while its handler is at work; its call goes on', async () => {
+  it('A round is not answered twice while its handler is running, and its call continues', async () => {
     const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
     let say = (_: object): void => {};
     const asked = vi.fn(() => new Promise<object>((resolve) => (say = resolve)));
@@ -409,7 +409,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     await host.close();
   });
 
-  it('is answered by one, however long that takes', async () => {
+  it('One caller answers a round, however long that takes', async () => {
     const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
     await (await leftOpen(valise)).close();
     let say = (_: object): void => {};
@@ -426,7 +426,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     await host.close();
   });
 
-  it('is left where another process has brought the call to its next round by the time the server refuses', async () => {
+  it('A rejected answer leaves the round pending if another process has moved the call to its next round', async () => {
     const store = memoryStore();
     const valise = await openValise({ store, carriers: ['state'] });
     await (await leftOpen(valise)).close();
@@ -441,7 +441,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     await host.close();
   });
 
-  it('[R-10] ends where the server cannot open its context', async () => {
+  it('[R-10] A round ends if the server cannot open its context', async () => {
     const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
     await (await leftOpen(valise)).close();
     // The keys of the server are gone with its process.
@@ -458,7 +458,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
   it.each([
     ['the connection closes', 'request-failed', (host: { close(): Promise<void> }) => host.close()],
     ['the server says nothing for long', 'timeout', () => vi.advanceTimersByTimeAsync(300_000)],
-  ] as const)('stays open where %s', async (_, code, end) => {
+  ] as const)('A round stays pending if %s', async (_, code, end) => {
     const valise = await openValise({ store: memoryStore() });
     const heard = vi.fn();
     const host = await connect(valise, silent(heard));
@@ -479,7 +479,7 @@ describe.each([
   { client: 'v1', form: 'dependent' },
   { client: 'v2', form: 'state' },
   { client: 'v2', form: 'dependent' },
-] as const)('a $form round whose answer the server takes, of a $client client', ({ client, form }) => {
+] as const)('a $form round whose answer the server accepts, of a $client client', ({ client, form }) => {
   const params = '"params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}';
   const progress =
     '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"on it"}}';
@@ -487,32 +487,35 @@ describe.each([
   it.each([
     ['says something', [progress]],
     ['says nothing', []],
-  ])('stays open, and is named, where the server %s and then dies over it', async (_, lastWords) => {
-    let called: unknown;
-    let answered = 0;
-    const server = await rawServer(({ message }) => {
-      const isAnswer = message.dependent_responses !== undefined || message.id === 'q';
-      if (isAnswer)
-        return ++answered === 1 ? lastWords : [result(form === 'state' ? called : message.id, 'done')];
-      called = message.id;
-      const id = JSON.stringify(message.id);
-      const asked = `{"method":"elicitation/create",${params}}`;
-      return form === 'state'
-        ? [`{"jsonrpc":"2.0","id":"q","state":"s","method":"elicitation/create",${params}}`]
-        : [`{"jsonrpc":"2.0","id":${id},"dependent_requests":{"state":"s","requests":[${asked}]}}`];
-    });
-    const valise = await openValise({ store: memoryStore() });
-    const host = askable(client, 'legacy', () => accept({}));
-    await valise.connect(host, server.url);
-    const error = await callText(host, 'any', {}).catch((error: unknown) => error);
-    const [round] = await valise.pending.list();
-    expect(error).toMatchObject({ code: -32000, data: { pending: round?.id } });
-    const next = await valise.pending.answer(round?.id as string, accept({}));
-    expect(next).toMatchObject({ done: true, result: { content: [{ text: 'done' }] } });
-    expect([await valise.pending.list(), answered]).toEqual([[], 2]);
-    await host.close();
-    await server.close();
-  });
+  ])(
+    'A round stays pending, and the error names it, if the server %s and then crashes',
+    async (_, lastWords) => {
+      let called: unknown;
+      let answered = 0;
+      const server = await rawServer(({ message }) => {
+        const isAnswer = message.dependent_responses !== undefined || message.id === 'q';
+        if (isAnswer)
+          return ++answered === 1 ? lastWords : [result(form === 'state' ? called : message.id, 'done')];
+        called = message.id;
+        const id = JSON.stringify(message.id);
+        const asked = `{"method":"elicitation/create",${params}}`;
+        return form === 'state'
+          ? [`{"jsonrpc":"2.0","id":"q","state":"s","method":"elicitation/create",${params}}`]
+          : [`{"jsonrpc":"2.0","id":${id},"dependent_requests":{"state":"s","requests":[${asked}]}}`];
+      });
+      const valise = await openValise({ store: memoryStore() });
+      const host = askable(client, 'legacy', () => accept({}));
+      await valise.connect(host, server.url);
+      const error = await callText(host, 'any', {}).catch((error: unknown) => error);
+      const [round] = await valise.pending.list();
+      expect(error).toMatchObject({ code: -32000, data: { pending: round?.id } });
+      const next = await valise.pending.answer(round?.id as string, accept({}));
+      expect(next).toMatchObject({ done: true, result: { content: [{ text: 'done' }] } });
+      expect([await valise.pending.list(), answered]).toEqual([[], 2]);
+      await host.close();
+      await server.close();
+    },
+  );
 });
 
 describe.each([
@@ -549,7 +552,7 @@ describe.each([
     return { server, valise, asked, host, call, answer: () => answer(accept({})) };
   };
 
-  it('withdraws the question, and forgets it', async () => {
+  it('Canceling a call withdraws and deletes its question', async () => {
     const { server, valise, asked, host, call, answer } = await open();
     const stop = new AbortController();
     const called = call({ signal: stop.signal }).catch((error: unknown) => error);
@@ -566,7 +569,7 @@ describe.each([
     await server.close();
   });
 
-  it('keeps the question where it only ran out of time', async () => {
+  it('A timeout of the call keeps its question', async () => {
     const { server, valise, host, call } = await open();
     await expect(call({ timeout: 200 })).rejects.toThrow(/timed out/i);
     const [left] = await valise.pending.list();
@@ -579,7 +582,7 @@ describe.each([
   });
 });
 
-describe('a caller that answers rounds on 2026-07-28 by itself', () => {
+describe('a caller that answers rounds on 2026-07-28 itself', () => {
   const asking = { method: 'elicitation/create', params: { message: 'Name?' } };
   const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' };
 
@@ -618,7 +621,7 @@ describe('a caller that answers rounds on 2026-07-28 by itself', () => {
   it.each([
     { with: 'a context', context: { requestState: 's' } },
     { with: 'no context', context: {} },
-  ])('leaves nothing behind, with $with', async ({ context }) => {
+  ])('A caller that answers rounds itself leaves nothing pending, with $with', async ({ context }) => {
     const { valise, call } = await open(context);
     await call();
     const [first] = await valise.pending.list();
@@ -630,7 +633,7 @@ describe('a caller that answers rounds on 2026-07-28 by itself', () => {
     expect(await valise.pending.list()).toEqual([]);
   });
 
-  it('may make the same call twice at a time, and others beside', async () => {
+  it('A caller that answers rounds itself can make the same call twice at the same time, next to others', async () => {
     const { valise, call } = await open({});
     await Promise.all([call(), call(), call({}, 'other')]);
     expect(await valise.pending.list()).toHaveLength(3);

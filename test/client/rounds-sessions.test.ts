@@ -39,7 +39,7 @@ describe.each(HOSTS)('a pending round in a session ($client, $era, $carrier)', (
       { by: 'answers', answer: ada, kept: true },
       { by: 'the handlers of the client', answer: undefined, kept: true },
       { by: 'answers, in a session that nobody keeps', answer: ada, kept: false },
-    ])('goes on in its session in the next process, by $by', async ({ answer, kept }) => {
+    ])('A round continues in its session in the next process, by $by', async ({ answer, kept }) => {
       const server = await stage({ sdk: 'v2', instances: 1, example: greeter });
       const url = server.urls[0] as URL;
       const first = await open(url);
@@ -66,7 +66,7 @@ describe.each(HOSTS)('a pending round in a session ($client, $era, $carrier)', (
     });
   });
 
-  it('keeps its session, also where it holds something expensive', async () => {
+  it('A pending round keeps its session, even one with expensive resources', async () => {
     const server = await stage({ sdk: 'v2', instances: 1, example: greeter });
     const first = await open(server.urls[0] as URL);
     await first.host.listTools();
@@ -80,7 +80,7 @@ describe.each(HOSTS)('a pending round in a session ($client, $era, $carrier)', (
     await server.close();
   });
 
-  it('is over where its session is', async () => {
+  it('A pending round ends with its session', async () => {
     const server = await stage({ sdk: 'v2', instances: 1, example: greeter });
     const { valise, host, sessions } = await open(server.urls[0] as URL);
     const session = await sessions.named('diary');
@@ -95,20 +95,23 @@ describe.each(HOSTS)('a pending round in a session ($client, $era, $carrier)', (
 });
 
 describe('a round over stdio in a session', () => {
-  it.each(['dependent-shared', 'state'] as const)('is answered in it (%s)', async (carrier) => {
-    const valise = await openValise({ store: memoryStore(), carriers: [carrier] });
-    const host = askable('v2', 'legacy', () => ada);
-    await valise.connect(host, commandOf('greeter', '--stdio'));
-    const session = await valise.sessions(host).create();
-    expect(await session.run(() => callText(host, 'greet_gated'))).toBe(`Hello Ada of ${session.id}, 1.`);
-    await host.close();
-    await valise.close();
-  });
+  it.each(['dependent-shared', 'state'] as const)(
+    'A round over stdio is answered in its session (%s)',
+    async (carrier) => {
+      const valise = await openValise({ store: memoryStore(), carriers: [carrier] });
+      const host = askable('v2', 'legacy', () => ada);
+      await valise.connect(host, commandOf('greeter', '--stdio'));
+      const session = await valise.sessions(host).create();
+      expect(await session.run(() => callText(host, 'greet_gated'))).toBe(`Hello Ada of ${session.id}, 1.`);
+      await host.close();
+      await valise.close();
+    },
+  );
 });
 
 describe('a round that is answered while another call changes its session', () => {
   it.each(['dependent-shared', 'state'] as const)(
-    'goes on from what that made of it (%s)',
+    'A round continues from the latest state of its session (%s)',
     async (carrier) => {
       const adder = createValise({ name: 'adder', sessions: {} });
       const server = adder.install(new McpServer({ name: 'adder', version: '1.0.0' }));

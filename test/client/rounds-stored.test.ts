@@ -104,7 +104,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     return { server, valise, asked, host };
   };
 
-  it('reaches the handler once it is stored, and not before', async () => {
+  it('A question reaches the handler only after it is stored', async () => {
     const { store, puts, settle } = heldStore();
     const { valise, asked, host } = await open(store, () => accept);
     const call = callText(host, 'any');
@@ -118,7 +118,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     await vi.waitFor(async () => expect(await valise.pending.list()).toEqual([]));
   });
 
-  it('is asked all the same where the store fails, and somebody hears of that', async () => {
+  it('A question is asked even if the store fails, and a warning says so', async () => {
     const { store, settle } = heldStore();
     settle(new Error('disk full'));
     const { valise, asked, host } = await open(store, () => accept);
@@ -128,13 +128,13 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     expect(asked).toHaveBeenCalledOnce();
     expect(warned).toHaveBeenCalledWith({
       code: 'question-not-kept',
-      what: 'A question could not be kept, and is lost if this process ends now: disk full',
+      what: 'A question could not be stored and will be gone when this process exits: disk full',
       next: expect.stringContaining('store'),
     });
     expect(await valise.pending.list()).toEqual([]);
   });
 
-  it('cannot be left open where the store fails', async () => {
+  it('A question cannot be left open if the store fails', async () => {
     const { store, settle } = heldStore();
     settle(new Error('disk full'));
     const { host } = await open(store, () => {
@@ -145,7 +145,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     expect(error).not.toHaveProperty('data.pending');
   });
 
-  it('is asked of nobody where the call is cancelled before it is stored', async () => {
+  it('A question is not asked if the call is canceled before it is stored', async () => {
     const { store, puts, settle } = heldStore();
     const { valise, asked, host } = await open(store, () => accept);
     const stop = new AbortController();
@@ -164,7 +164,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     expect(await valise.pending.list()).toEqual([]);
   });
 
-  it('brings what was answered where the store does not forget it, and somebody hears of that', async () => {
+  it('An answer is returned even if the store cannot delete the question, and a warning says so', async () => {
     const { store, forget } = unforgetting();
     const said: Said = {};
     const { valise, host } = await open(store, leave, said);
@@ -182,7 +182,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     });
     expect(warned).toHaveBeenCalledWith({
       code: 'question-not-kept',
-      what: 'A question that is over could not be dropped, and is still listed: disk full',
+      what: 'A question that was answered could not be dropped and is still listed: disk full',
       next: expect.stringContaining('store'),
     });
     forget();
@@ -193,7 +193,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     await expect(valise.pending.answer(other, accept)).rejects.toThrow('Too late');
   });
 
-  it('has its call say why the handler failed, also where the store does not forget it', async () => {
+  it('A call fails with the error of its handler even if the store cannot delete the question', async () => {
     const { store } = unforgetting();
     const { host } = await open(store, () => {
       throw new Error('no screen');
@@ -203,7 +203,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     else await expect(callText(host, 'any')).rejects.toThrow('no screen');
   });
 
-  it('waits for the next process where the connection closes before it is stored', async () => {
+  it('A question waits for the next process if the connection closes before it is stored', async () => {
     const { store, puts, settle } = heldStore();
     const { valise, asked, host } = await open(store, () => accept);
     callText(host, 'any').catch(() => {});
@@ -218,12 +218,12 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
 describe.each(['v1', 'v2'] as const)('an answer to a question with a state, from a %s client', (client) => {
   it.each([
     { what: 'a ping', message: { id: 'p', method: 'ping' } },
-    { what: 'a question that nobody can go on with', message: { id: 'r', ...asking } },
+    { what: 'a question that nobody can answer', message: { id: 'r', ...asking } },
     {
       what: 'a notification',
       message: { method: 'notifications/message', params: { level: 'info', data: 1 } },
     },
-  ])('has come to nothing where $what is all that follows', async ({ message }) => {
+  ])('An answer counts as failed if only $what follows', async ({ message }) => {
     const server = await asker('state', { messages: [JSON.stringify({ jsonrpc: '2.0', ...message })] });
     const valise = await openValise({ store: memoryStore() });
     const host = askable(client, 'legacy', () => accept);

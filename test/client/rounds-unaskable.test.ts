@@ -21,7 +21,7 @@ const build = (): McpServer => {
   return server;
 };
 
-describe.each(['legacy', 'modern'] as const)('a client that cannot be asked anything (%s)', (era) => {
+describe.each(['legacy', 'modern'] as const)('a client without the ability to answer (%s)', (era) => {
   const connect = async (capabilities: object) => {
     const url = await listen(toNodeHandler(createMcpHandler(build)) as RequestListener);
     const valise = await openValise({ store: memoryStore(), allowLocal: true });
@@ -35,7 +35,7 @@ describe.each(['legacy', 'modern'] as const)('a client that cannot be asked anyt
     return { client, valise };
   };
 
-  it('is given no async context for its calls, which would follow all that comes of them', async () => {
+  it('A client that cannot be asked gets no async context for its calls', async () => {
     const { client } = await connect({});
     const run = vi.spyOn(AsyncLocalStorage.prototype, 'run');
     onTestFinished(() => void run.mockRestore());
@@ -48,7 +48,7 @@ describe.each(['legacy', 'modern'] as const)('a client that cannot be asked anyt
     expect(run.mock.calls.length).toBeGreaterThan(courses);
   });
 
-  it('has nothing pending where it is asked all the same', async () => {
+  it('A client that cannot be asked has nothing pending if the server asks anyway', async () => {
     const { client, valise } = await connect({});
     const ended = await client.callTool({ name: 'ask' }).catch((error: unknown) => error);
     expect(ended).toSatisfy((end) => end instanceof Error || (end as { isError?: boolean }).isError === true);

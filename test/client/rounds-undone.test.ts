@@ -38,7 +38,7 @@ function cuttable() {
   return { store: new Proxy(memoryStore(), { get } as ProxyHandler<Store>), cut };
 }
 
-describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)', (kind) => {
+describe.each(HOSTS)('an answer that has no effect ($client, $era, $carrier)', (kind) => {
   const open = async (ask: (cut: { off: RegExp | undefined }) => Ask) => {
     const { store, cut } = cuttable();
     // Set while the handler is at work, it takes away what its call is to be kept in.
@@ -89,7 +89,7 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
     return { valise, host, cut, working };
   };
 
-  it('leaves its round open where the store of the server fails', async () => {
+  it('A round stays pending if the store of the server fails', async () => {
     const { valise, host, cut } = await open(() => leave);
     await expect(callText(host, 'greet')).rejects.toThrow();
     const [round] = await valise.pending.list();
@@ -107,7 +107,7 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
     expect(await valise.pending.list()).toEqual([]);
   });
 
-  it('leaves its round open where it came from a handler, and the error of the call names it', async () => {
+  it('A round stays pending if its answer came from a handler, and the error of the call names it', async () => {
     const { valise, host, cut } = await open((store) => () => {
       store.off = /./;
       return ada;
@@ -123,7 +123,7 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
     expect(await valise.pending.list()).toEqual([]);
   });
 
-  it('leaves its round open where the session could not be kept', async () => {
+  it('A round stays pending if the session could not be saved', async () => {
     const { valise, host, cut, working } = await open(() => () => ada);
     const session = await valise.sessions(host).create();
     working.cuts = /^sessions\//;
@@ -141,7 +141,7 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
     });
   });
 
-  it('ends its round and says so if it is not known whether the session was saved', async () => {
+  it('A round ends with an error if it is unknown whether the session was saved', async () => {
     const { valise, host, cut, working } = await open(() => () => ada);
     const session = await valise.sessions(host).create();
     cut.outcome = 'unknown';
@@ -156,7 +156,7 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
     expect(await valise.pending.list()).toEqual([]);
   });
 
-  it('leaves its round open where others changed the session meanwhile, and the error names it', async () => {
+  it('A round stays pending if another call changed the session meanwhile, and the error names it', async () => {
     const { valise, host, working } = await open(() => () => ada);
     const session = await valise.sessions(host).create();
     let goOn = (): void => {};
@@ -174,7 +174,7 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
     expect(await valise.pending.answer(round!.id, ada)).toMatchObject({ done: true });
   });
 
-  it('is not what a handler says that has failed by itself: its call is over', async () => {
+  it('A handler that fails by itself ends its call and its round', async () => {
     const { valise, host } = await open(() => () => ada);
     await expect(host.getPrompt({ name: 'draft' })).rejects.toMatchObject({ code: -32603 });
     expect(await valise.pending.list()).toEqual([]);

@@ -33,7 +33,7 @@ async function bothEnds(
 }
 
 describe.each(MAJORS)('both ends of a session, with an SDK $major server', (major) => {
-  it('[S-23] what a tool allocated is freed as soon as the client goes', async () => {
+  it('[S-23] Resources that a tool allocated are freed when the client closes', async () => {
     const ended: EndedSession[] = [];
     const { valise, client } = await bothEnds(
       major,
@@ -52,7 +52,7 @@ describe.each(MAJORS)('both ends of a session, with an SDK $major server', (majo
     expect(ended).toMatchObject([{ id: costly.id, reason: 'deleted' }]);
   });
 
-  it('[S-21] a conflict is a typed error, where the author lets it fail', async () => {
+  it('[S-21] A conflict is a typed error if the author lets the call fail', async () => {
     const { valise, client } = await bothEnds(
       major,
       { name: 'test', store: memoryStore(), sessions: { mode: 'stored', onConflict: 'fail' } },
@@ -74,7 +74,7 @@ describe.each(MAJORS)('both ends of a session, with an SDK $major server', (majo
     expect(session.isGone).toBe(false);
   });
 
-  it('[S-21] calls in turn meet no conflict', async () => {
+  it('[S-21] Serial calls cause no conflict', async () => {
     const { valise, client } = await bothEnds(
       major,
       { name: 'test', sessions: { mode: 'sealed' } },

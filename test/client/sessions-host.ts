@@ -3,7 +3,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { ClientValise } from 'mcp-valise/client';
 import { type Meta, NAMES, type Result, sessionMethod } from 'mcp-valise/internal';
-import { edgeFetch } from '../../src/link/edge-fetch.ts';
+import { edgeFetch } from '../../src/edge/fetch.ts';
 import { type Hosts, KINDS, type Kind, openHosts, type Seen } from './hosts.ts';
 
 /** What a request says about its session, in either era. */

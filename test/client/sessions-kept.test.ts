@@ -26,8 +26,8 @@ async function process(options: { principal?: string } = {}): Promise<ClientVali
   return valise;
 }
 
-describe('kept sessions', () => {
-  it('[S-06] are found again by their label in a later process, with the state that came last', async () => {
+describe('stored sessions', () => {
+  it('[S-06] A later process finds a stored session by its label, with the latest state', async () => {
     const one = await process();
     const session = await one.sessions(await host.connect(one, NOTES)).named('refactor');
     host.answer = () => saying('legacy', { sessionId: 'sess-1', state: 'later' }, 7);
@@ -43,7 +43,7 @@ describe('kept sessions', () => {
     expect(sessionOf(host.last().meta)).toEqual({ sessionId: 'sess-1', state: 'later' });
   });
 
-  it('come back also where the store does not take back that they are being made', async () => {
+  it('A stored session is found again even if the store does not release the lease of its creation', async () => {
     const lease = store.lease.bind(store);
     store.lease = async (key, ttl) => {
       const taken = await lease(key, ttl);
@@ -54,7 +54,7 @@ describe('kept sessions', () => {
     expect(await sessions.named('refactor')).toMatchObject({ id: 'sess-1', label: 'refactor' });
   });
 
-  it('are those with a label, unless told', async () => {
+  it('Sessions with a label are stored by default', async () => {
     const valise = await process();
     const sessions = valise.sessions(await host.connect(valise, NOTES));
     await sessions.create();
@@ -67,7 +67,7 @@ describe('kept sessions', () => {
     ]);
   });
 
-  it('[S-05] go to no other server, and to nobody else', async () => {
+  it('[S-05] A stored session is not sent to another server or for another user', async () => {
     const ann = await process({ principal: 'ann' });
     const client = await host.connect(ann, NOTES);
     const session = await ann.sessions(client).named('refactor');
@@ -90,7 +90,7 @@ describe('kept sessions', () => {
     expect((await ann.sessions(client).named('refactor')).id).toBe('sess-1');
   });
 
-  it('[S-05] are not taken from an entry that somebody has moved', async () => {
+  it('[S-05] A session record that was moved to another key is ignored', async () => {
     const ann = await process();
     await ann.sessions(await host.connect(ann, NOTES)).create({ label: 'x' });
     const other = await ann
@@ -108,7 +108,7 @@ describe('kept sessions', () => {
     expect([found.id === 'sess-1', found.id === other.id]).toEqual([false, false]);
   });
 
-  it('are made once, however many processes ask for the label at the same time', async () => {
+  it('Several processes that ask for one label at the same time create one session', async () => {
     const found = await Promise.all(
       [1, 2, 3, 4].map(async () => {
         const valise = await process();
@@ -118,7 +118,7 @@ describe('kept sessions', () => {
     expect(new Set(found.map(({ id }) => id))).toEqual(new Set(['sess-1']));
   });
 
-  it('[S-21] keep the later state, whichever process stores first', async () => {
+  it('[S-21] The store has the later state, whichever process writes first', async () => {
     const [one, two] = [await process(), await process()];
     const [a, b] = [await host.connect(one, NOTES), await host.connect(two, NOTES)];
     const sessionA = await one.sessions(a).named('refactor');
@@ -140,7 +140,7 @@ describe('kept sessions', () => {
     expect(sessionOf(host.last().meta)?.state).toBe('state-5');
   });
 
-  it('[S-14] that are gone leave the store', async () => {
+  it('[S-14] A session that is gone is deleted from the store', async () => {
     const one = await process();
     const client = await host.connect(one, NOTES);
     const session = await one.sessions(client).named('refactor');
@@ -151,7 +151,7 @@ describe('kept sessions', () => {
     expect((await two.sessions(await host.connect(two, NOTES)).named('refactor')).id).toBe('sess-2');
   });
 
-  it('are shown for all servers, and can be forgotten', async () => {
+  it('Stored sessions of all servers can be listed and forgotten', async () => {
     const valise = await process();
     await valise.sessions(await host.connect(valise, NOTES)).create({ label: 'a' });
     await valise.sessions(await host.connect(valise, 'https://other.example.org/mcp')).create({ label: 'b' });
@@ -167,7 +167,7 @@ describe('kept sessions', () => {
     expect(await valise.sessions.kept()).toHaveLength(1);
   });
 
-  it('are resumed with the state that is kept, and without the server where it cannot', async () => {
+  it('A stored session is resumed with its state, without the server if that has no sessions/resume', async () => {
     const one = await process();
     await one.sessions(await host.connect(one, NOTES)).create({ label: 'a' });
     const two = await process();
@@ -180,8 +180,8 @@ describe('kept sessions', () => {
   });
 });
 
-describe("the jar's session-scope state", () => {
-  it('[S-05] follows the session: it is apart in each, and ends with it', async () => {
+describe('session-scope state of the jar', () => {
+  it('[S-05] Session-scope state is separate for each session and ends with it', async () => {
     const valise = await process();
     const client = await connect(valise, host, NOTES);
     const [a, b] = [

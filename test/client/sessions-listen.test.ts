@@ -11,7 +11,7 @@ import { type ClientValise, openValise } from 'mcp-valise/client';
 import { createValise, type ServerValise } from 'mcp-valise/server';
 import { memoryBus, memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { edgeFetch } from '../../src/link/edge-fetch.ts';
+import { edgeFetch } from '../../src/edge/fetch.ts';
 import type { Notification } from '../../src/wire/index.ts';
 import { MAJORS } from '../server/majors.ts';
 import { KINDS, type Kind } from './hosts.ts';
@@ -77,7 +77,7 @@ const uris = (heard: readonly Notification[]) => heard.map(({ params }) => param
 const tell = (server: ServerValise, id: string, uri: string) => server.sessions.notify(id, UPDATED, { uri });
 
 describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
-  it('[S-28] [S-29] brings each session its own notifications, and the rest to those without one', async () => {
+  it('[S-28] [S-29] A listener gets the notifications of its session, and a listener without a session gets the rest', async () => {
     const { valise: server, url } = await serve(kind);
     const { valise, client } = await connect(kind, url);
     const sessions = valise.sessions(client);
@@ -96,7 +96,7 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
     expect(JSON.stringify(heard)).not.toContain('"state"');
   });
 
-  it('[S-28] goes on where it was after the stream broke', async () => {
+  it('[S-28] A listener continues at its position after the stream breaks', async () => {
     const { valise: server, http, url } = await serve(kind);
     const { valise, client } = await connect(kind, url);
     const session = await valise.sessions(client).create();
@@ -117,7 +117,7 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
     expect(heard).toHaveLength(4);
   });
 
-  it('[S-28] says that something was missed', async () => {
+  it('[S-28] A listener is told that notifications were missed', async () => {
     const { valise: server, url } = await serve(kind);
     const { valise, client } = await connect(kind, url);
     const session = await valise.sessions(client).create();
@@ -134,7 +134,7 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
     expect(missed).toHaveBeenCalledOnce();
   });
 
-  it('[S-28] works as a poll too: from now on, or after a position', async () => {
+  it('[S-28] A listener can poll, from now on or after a position', async () => {
     const { valise: server, url } = await serve(kind);
     const { valise, client } = await connect(kind, url);
     const session = await valise.sessions(client).create();
@@ -153,7 +153,7 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
     await second.close();
   });
 
-  it('[S-30] hears of resources that were subscribed to within the session', async () => {
+  it('[S-30] A listener gets the updates of resources that were subscribed to within the session', async () => {
     const { valise: server, url } = await serve(kind);
     const { valise, client } = await connect(kind, url);
     const [a, b] = [await valise.sessions(client).create(), await valise.sessions(client).create()];
@@ -167,7 +167,7 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
     await vi.waitFor(() => expect([uris(heard.a), uris(heard.b)]).toEqual([['notes://x'], ['last']]));
   });
 
-  it('ends with its session, and is refused for one that is gone', async () => {
+  it('A listener ends with its session, and listening to a session that is gone fails', async () => {
     const { url } = await serve(kind);
     const { valise, client } = await connect(kind, url);
     const session = await valise.sessions(client).create();
@@ -181,29 +181,32 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
     { found: 'a call', poll: false },
     { found: 'the listener itself', poll: false },
     { found: 'the listener itself, by polling', poll: { wait: 1 } },
-  ])('follows its session to the one that takes its place, found gone by $found', async ({ found, poll }) => {
-    const { valise: server, url } = await serve(kind);
-    const { valise, client } = await connect(kind, url);
-    const session = await valise.sessions(client).create({ onGone: 'recreate' });
-    const heard: string[] = [];
-    const listening = await session.listen(({ params }) => heard.push(`one ${params?.['uri']}`), { poll });
-    await tell(server, session.id, '1');
-    await vi.waitFor(() => expect(heard).toEqual(['one 1']), { timeout: 5000 });
-    const { id } = session;
-    await server.sessions.revoke(id);
-    if (found === 'a call') await session.run(() => client.callTool({ name: 'work' }));
-    await vi.waitFor(() => expect(session.id).not.toBe(id), { timeout: 5000 });
-    await tell(server, session.id, '2');
-    await vi.waitFor(() => expect(heard).toEqual(['one 1', 'one 2']), { timeout: 5000 });
-    await session.listen(({ params }) => heard.push(`two ${params?.['uri']}`));
-    await tell(server, session.id, '3');
-    await vi.waitFor(() => expect(heard).toHaveLength(4), { timeout: 5000 });
-    expect(heard.slice(2)).toEqual(['one 3', 'two 3']);
-    await listening.close();
-    await session.delete();
-  });
+  ])(
+    'A listener follows its session to the one that replaces it, found gone by $found',
+    async ({ found, poll }) => {
+      const { valise: server, url } = await serve(kind);
+      const { valise, client } = await connect(kind, url);
+      const session = await valise.sessions(client).create({ onGone: 'recreate' });
+      const heard: string[] = [];
+      const listening = await session.listen(({ params }) => heard.push(`one ${params?.['uri']}`), { poll });
+      await tell(server, session.id, '1');
+      await vi.waitFor(() => expect(heard).toEqual(['one 1']), { timeout: 5000 });
+      const { id } = session;
+      await server.sessions.revoke(id);
+      if (found === 'a call') await session.run(() => client.callTool({ name: 'work' }));
+      await vi.waitFor(() => expect(session.id).not.toBe(id), { timeout: 5000 });
+      await tell(server, session.id, '2');
+      await vi.waitFor(() => expect(heard).toEqual(['one 1', 'one 2']), { timeout: 5000 });
+      await session.listen(({ params }) => heard.push(`two ${params?.['uri']}`));
+      await tell(server, session.id, '3');
+      await vi.waitFor(() => expect(heard).toHaveLength(4), { timeout: 5000 });
+      expect(heard.slice(2)).toEqual(['one 3', 'two 3']);
+      await listening.close();
+      await session.delete();
+    },
+  );
 
-  it('is refused where nobody can be asked any more', async () => {
+  it('Listening fails if no connected server can be asked', async () => {
     const { url } = await serve(kind);
     const { valise, client } = await connect(kind, url);
     const sessions = valise.sessions(client);
@@ -214,7 +217,7 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
     await expect(session.listen(() => {}, { poll: true })).rejects.toThrow();
   });
 
-  it('is shared by several listeners, each of which hears everything once', async () => {
+  it('Several listeners share one stream, and each gets every notification once', async () => {
     const { valise: server, url } = await serve(kind);
     const { valise, client } = await connect(kind, url);
     const session = await valise.sessions(client).create();
@@ -229,7 +232,7 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
   });
 });
 
-it('[S-28] turns to polling by itself where the server cannot hold a stream', {
+it('[S-28] A client polls a server that cannot keep a stream open', {
   timeout: 60_000,
 }, async () => {
   const { valise: server, url } = await serve(KINDS[0], { json: true });
@@ -241,7 +244,7 @@ it('[S-28] turns to polling by itself where the server cannot hold a stream', {
   await vi.waitFor(() => expect(uris(heard)).toEqual(['1']), { timeout: 30_000 });
 });
 
-it('[S-28] [S-29] works in memory, where there is one channel for all', async () => {
+it('[S-28] [S-29] Listeners work in memory, with one channel for all', async () => {
   for (const { McpServer, Memory } of MAJORS) {
     const server = createValise({ name: 'test', keys, sessions: { bus: memoryBus() } });
     const [near, far] = Memory.createLinkedPair();

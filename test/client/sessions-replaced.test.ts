@@ -40,7 +40,7 @@ afterEach(endServers);
 
 describe('a session whose server was replaced by one without sessions', () => {
   it.each([{ onGone: 'throw' }, { onGone: 'recreate' }, { ordering: 'serial' }] as const)(
-    'fails its calls where the client notices in the middle of one (%o)',
+    'Calls in a session fail if the client notices during one that the server has no sessions now (%o)',
     async (behaviour) => {
       const { url, ran, replace } = await openReplaceable();
       const valise = await openValise({ store: memoryStore(), allowLocal: true });
@@ -62,50 +62,56 @@ describe('a session whose server was replaced by one without sessions', () => {
     },
   );
 
-  it.each(KINDS)('fails its calls where a client of kind $kind connects again', async (kind) => {
-    const host = await openSessionHost(kind);
-    const valise = await openValise({ store: memoryStore() });
-    onTestFinished(async () => {
-      await valise.close();
-      await host.close();
-    });
-    const named = async () => {
-      const client = await host.connect(valise, NOTES);
-      const session = await valise.sessions(client).named('a');
-      return { client, call: () => session.run(() => client.callTool(tool)) };
-    };
-    const first = await named();
-    await first.call();
-    await first.client.close();
-    const { sessions: _, ...others } = host.capabilities as Record<string, object>;
-    host.capabilities = others;
-    const later = await named();
-    host.seen.length = 0;
-    await expect(later.call()).rejects.toMatchObject({ code: 'no-sessions' });
-    expect(host.seen).toEqual([]);
-    await later.client.close();
-    // Where the server has sessions again, it may say so in the place for experiments alone.
-    host.capabilities = { ...others, experimental: { sessions: {} } };
-    await (await named()).call();
-    expect(sessionOf(host.last('tools/call').meta)).toMatchObject({ sessionId: 'sess-1' });
-  });
+  it.each(KINDS)(
+    'Calls in a session fail if a client of kind $kind connects again to a server without sessions',
+    async (kind) => {
+      const host = await openSessionHost(kind);
+      const valise = await openValise({ store: memoryStore() });
+      onTestFinished(async () => {
+        await valise.close();
+        await host.close();
+      });
+      const named = async () => {
+        const client = await host.connect(valise, NOTES);
+        const session = await valise.sessions(client).named('a');
+        return { client, call: () => session.run(() => client.callTool(tool)) };
+      };
+      const first = await named();
+      await first.call();
+      await first.client.close();
+      const { sessions: _, ...others } = host.capabilities as Record<string, object>;
+      host.capabilities = others;
+      const later = await named();
+      host.seen.length = 0;
+      await expect(later.call()).rejects.toMatchObject({ code: 'no-sessions' });
+      expect(host.seen).toEqual([]);
+      await later.client.close();
+      // Where the server has sessions again, it may say so in the place for experiments alone.
+      host.capabilities = { ...others, experimental: { sessions: {} } };
+      await (await named()).call();
+      expect(sessionOf(host.last('tools/call').meta)).toMatchObject({ sessionId: 'sess-1' });
+    },
+  );
 
-  it.each(KINDS)('goes on where the server made it without announcing sessions ($kind)', async (kind) => {
-    const host = await openSessionHost(kind);
-    const valise = await openValise({ store: memoryStore() });
-    onTestFinished(async () => {
-      await valise.close();
-      await host.close();
-    });
-    host.capabilities = { tools: {} };
-    const client = await host.connect(valise, NOTES);
-    const session = await valise.sessions(client).create();
-    await session.run(() => client.callTool(tool));
-    expect(sessionOf(host.last('tools/call').meta)).toMatchObject({ sessionId: 'sess-1' });
-  });
+  it.each(KINDS)(
+    'A session continues if the server created it without announcing sessions ($kind)',
+    async (kind) => {
+      const host = await openSessionHost(kind);
+      const valise = await openValise({ store: memoryStore() });
+      onTestFinished(async () => {
+        await valise.close();
+        await host.close();
+      });
+      host.capabilities = { tools: {} };
+      const client = await host.connect(valise, NOTES);
+      const session = await valise.sessions(client).create();
+      await session.run(() => client.callTool(tool));
+      expect(sessionOf(host.last('tools/call').meta)).toMatchObject({ sessionId: 'sess-1' });
+    },
+  );
 
   it.each(['legacy', { pin: '2026-07-28' }] as const)(
-    'goes on where only what was kept of the server says that it has none (%o)',
+    'A session continues if only the snapshot of the server says that it has none (%o)',
     async (mode) => {
       const host = await openSessionHost(KINDS[mode === 'legacy' ? 1 : 2]);
       const store = memoryStore();

@@ -3,7 +3,7 @@ import { type ClientSession, type ClientValise, openValise, SessionGoneError } f
 import { CORE, inputRequired, NAMES, type Request, type Result } from 'mcp-valise/internal';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { TransportLike } from '../../src/link/transport.ts';
+import type { TransportLike } from '../../src/core/instrument.ts';
 import { sessionOf } from './sessions-host.ts';
 
 /** A transport whose answers come when a test says so, and from where it says so. */
@@ -73,7 +73,7 @@ describe.each([{ requestState: 'context' }, {}])('rounds of 2026-07-28, with %o'
   it.each<{ readonly from: string; readonly inside: (other: ClientSession, work: () => void) => void }>([
     { from: 'nowhere', inside: (_, work) => work() },
     { from: 'another session', inside: (other, work) => other.run(work) },
-  ])('go on in the session of their call, where answers come from $from', async ({ inside }) => {
+  ])('Rounds continue in the session of their call if answers come from $from', async ({ inside }) => {
     const [a, b, other] = await Promise.all([1, 2, 3].map(() => valise.sessions(client).create()));
     const going = [a!.run(call), call(), b!.run(call)];
     await come(3);
@@ -93,7 +93,7 @@ describe.each([{ requestState: 'context' }, {}])('rounds of 2026-07-28, with %o'
     await Promise.all(going);
   });
 
-  it('[S-14] are not begun anew in another session, whatever the server says of them', async () => {
+  it('[S-14] Rounds do not restart in another session, whatever the server says about them', async () => {
     const session = await valise.sessions(client).create({ onGone: 'recreate' });
     const going = session.run(call).catch((error: unknown) => error);
     await come(1);

@@ -28,18 +28,18 @@ describe.each(SPELLED.slice(0, 3))(
       await host.close();
     });
 
-    it('is asked a few times, then to be polled, and then no more: the listener is told', async () => {
+    it('A client opens a stream a few times, then polls, and then reports the failure to the listener', async () => {
       const client = await host.connect(valise, URL);
       const session = await valise.sessions(client).create();
       await expect(session.listen(() => {})).rejects.toMatchObject({
         code: 'not-connected',
-        message: expect.stringMatching(/does not tell .* what has happened/),
+        message: expect.stringMatching(/ends every stream of notifications/),
       });
       expect([asked().length, polled().length]).toEqual([6, 1]);
       await client.close();
     });
 
-    it('is polled where it ends each stream at once, and not without a pause where it does not wait', async () => {
+    it('A client polls a server that ends each stream at once, and pauses if that server does not wait', async () => {
       host.answer = ({ method, meta }) =>
         method === listen && (meta['dev.valise/listen'] as { poll?: true })?.poll
           ? { notifications: [] }
@@ -80,7 +80,7 @@ describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $ma
     return { served, session, heard, close };
   };
 
-  it('is told to whoever asked; those who listened before go on', async () => {
+  it('A refused resource fails the listener that asked for it, and earlier listeners continue', async () => {
     const { served, session, heard, close } = await open();
     await expect(session.listen(() => {}, { resources: ['secret://a'] })).rejects.toMatchObject({
       rpcCode: -32600,
@@ -94,7 +94,7 @@ describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $ma
     await close();
   });
 
-  it('is told to no other who begins to listen at the same time', async () => {
+  it('A refused resource does not affect a listener that starts at the same time', async () => {
     const { served, session, heard, close } = await open(false);
     const outcomes = await Promise.allSettled(
       ['secret://a', 'notes://a', 'secret://a', 'notes://b'].map((uri) =>
@@ -109,7 +109,7 @@ describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $ma
     await close();
   });
 
-  it('is told to each who asked for it, and to no other who asked for more at the same time', async () => {
+  it('A refused resource fails every listener that asked for it, and no other that asked at the same time', async () => {
     const { served, session, heard, close } = await open();
     const wanted = ['notes://b', 'secret://a', 'secret://a', 'notes://c'];
     const outcomes = await Promise.allSettled(

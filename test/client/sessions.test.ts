@@ -31,7 +31,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
   });
   const open = () => host.connect(valise, NOTES);
 
-  it('[S-02] are announced', async () => {
+  it('[S-02] A client announces sessions', async () => {
     const client = await open();
     await client.listTools();
     const capabilities =
@@ -45,7 +45,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     });
   });
 
-  it('[S-03] [S-04] are made without metadata of another one, also inside a session', async () => {
+  it('[S-03] [S-04] sessions.create() sends no session metadata, even inside a session', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     expect(session).toMatchObject({ id: 'sess-1', isGone: false, isStale: false });
@@ -58,7 +58,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(inner.label).toBe('inner');
   });
 
-  it('[S-06] [S-07] [S-18] go with every request made inside, at any depth, and with none outside', async () => {
+  it('[S-06] [S-07] [S-18] Every request inside session.run() carries the session, and no request outside does', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     const deep = async () => {
@@ -75,7 +75,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(sessionOf(host.last('tools/call').meta)).toBeUndefined();
   });
 
-  it('[S-10] [S-18] send back exactly the state that came last; an answer without one changes nothing', async () => {
+  it('[S-10] [S-18] A session sends back exactly the latest state, and a response without state changes nothing', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     const call = () => session.run(() => client.callTool(tool()));
@@ -91,7 +91,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(sessionOf(host.last().meta)?.state).toBe(odd);
   });
 
-  it('[S-11] take over the hint for people, and never refuse a call because of it', async () => {
+  it('[S-11] A session takes a new expiresAt and never refuses a call because of it', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     host.answer = () => saying(spelling, { sessionId: 'sess-1', expiresAt: '2001-01-01T00:00:00Z' });
@@ -101,7 +101,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(sessionOf(host.last().meta)?.sessionId).toBe('sess-1');
   });
 
-  it('[S-09] drop what names another session, and report it', async () => {
+  it('[S-09] A client drops and reports the metadata of another session', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     const refused: ClientEvents['session-refused'][] = [];
@@ -114,7 +114,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(refused[0]?.reason).toMatch(/another session/);
   });
 
-  it('[S-21] never let an older answer overwrite a newer state: by the sequence', async () => {
+  it('[S-21] By sequence number, an older response never overwrites a newer state', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     const answers = gate();
@@ -134,7 +134,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(sessionOf(host.last().meta)?.state).toBe('state-5');
   });
 
-  it('[S-21] never let an older answer overwrite a newer state: by the order of calls, without a sequence', async () => {
+  it('[S-21] Without a sequence number, the response to an earlier call never overwrites a newer state', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     const answers = gate();
@@ -154,7 +154,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(sessionOf(host.last().meta)?.state).toBe('state-b');
   });
 
-  it('go one call after another where that is asked for', async () => {
+  it('A serial session sends its calls one after another', async () => {
     const client = await open();
     const session = await valise.sessions(client).create({ ordering: 'serial' });
     let [running, most, n] = [0, 0, 0];
@@ -172,7 +172,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(states).toEqual(['sess-1:0', 'state-1', 'state-2', 'state-3']);
   });
 
-  it('are not held up by a call that nobody waits for any more', async () => {
+  it('A call that nobody waits for does not delay the others of its serial session', async () => {
     const client = await open();
     const session = await valise.sessions(client).create({ ordering: 'serial' });
     host.answer = ({ params }) =>
@@ -186,7 +186,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(host.last().params['name']).toBe('next');
   });
 
-  it('are not held up by a call that could not be delivered', async () => {
+  it('A call that could not be delivered does not delay the others of its serial session', async () => {
     const client = await open();
     const session = await valise.sessions(client).create({ ordering: 'serial' });
     const { fetch } = host;
@@ -199,7 +199,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(host.last().params['name']).toBe('next');
   });
 
-  it('do not mix, however many there are at a time', async () => {
+  it('Concurrent sessions do not mix', async () => {
     const client = await open();
     const sessions = await Promise.all(Array.from({ length: 8 }, () => valise.sessions(client).create()));
     host.answer = ({ meta, params }) => {
@@ -221,7 +221,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     }
   });
 
-  it('[S-12] are deleted, and then never sent again', async () => {
+  it('[S-12] A deleted session is never sent again', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     await session.delete();
@@ -235,7 +235,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(host.seen).toHaveLength(length);
   });
 
-  it('[S-13] [S-14] that the server does not know are gone for good, with a typed error', async () => {
+  it('[S-13] [S-14] A session that the server does not know is gone for good, with a typed error', async () => {
     const client = await open();
     const session = await valise.sessions(client).create({ label: 'refactor' });
     const ended: ClientEvents['session-ended'][] = [];
@@ -255,7 +255,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect((await valise.sessions(client).named('refactor')).id).toBe('sess-2');
   });
 
-  it('[S-14] are made anew where the caller asked for that, and the call is made once more in the new one', async () => {
+  it('[S-14] A session that is gone is replaced if the caller asked for that, and the call is repeated in the new one', async () => {
     const client = await open();
     const session = await valise.sessions(client).create({ label: 'refactor', onGone: 'recreate' });
     host.known.clear();
@@ -275,7 +275,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     await expect(session.run(() => client.callTool(tool()))).rejects.toThrow(SessionGoneError);
   });
 
-  it('[S-27] that are revoked by null are gone too', async () => {
+  it('[S-27] A session that the server revokes with null is gone', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     host.answer = () => saying(spelling, null);
@@ -283,7 +283,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(session.isGone).toBe(true);
   });
 
-  it('[S-26] are listed, resumed and forked', async () => {
+  it('[S-26] Sessions can be listed, resumed and forked', async () => {
     const client = await open();
     const sessions = valise.sessions(client);
     const a = await sessions.create({ label: 'a' });
@@ -303,7 +303,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     await expect(sessions.resume('sess-none')).rejects.toThrow(SessionGoneError);
   });
 
-  it('are listed also where they are only kept, and can be ended where they are only listed', async () => {
+  it('sessions.list() includes sessions that only the store has, and sessions.delete() ends those that only the server lists', async () => {
     const client = await open();
     const sessions = valise.sessions(client);
     const { id } = await sessions.create({ label: 'a' });
@@ -323,7 +323,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(await listed()).toEqual([]);
   });
 
-  it('say so where the server has none', async () => {
+  it('Session methods fail with no-sessions if the server has none', async () => {
     for (const verb of ['create', 'list', 'resume', 'fork']) host.without.add(verb);
     const client = await open();
     await expect(valise.sessions(client).create()).rejects.toMatchObject({ code: 'no-sessions' });
@@ -331,7 +331,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(await valise.sessions(client).list()).toEqual([]);
   });
 
-  it('[S-23] that hold something expensive are deleted before the client goes', async () => {
+  it('[S-23] Sessions with expensive resources are deleted before the client closes', async () => {
     const client = await open();
     const [costly, cheap] = [
       await valise.sessions(client).create({ label: 'x' }),
@@ -359,7 +359,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(await valise.sessions.kept()).toEqual([]);
   });
 
-  it('that hold something expensive do not keep a client from going whose server is silent', async () => {
+  it('close() does not wait for a server that never answers sessions/delete', async () => {
     const client = await open();
     const annotations = { resourceAllocation: true };
     const costly = { name: 'open_browser', inputSchema: { type: 'object' }, annotations };
@@ -383,7 +383,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     await closing;
   });
 
-  it('are asked for over their own client, where several are connected to the same server', async () => {
+  it('Each client sends the session requests of its own sessions, even if several are connected to the same server', async () => {
     const [one, two] = [await open(), await open()];
     const annotations = { resourceAllocation: true };
     const costly = { name: 'open_browser', inputSchema: { type: 'object' }, annotations };
@@ -403,7 +403,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     await one.close();
   });
 
-  it('go on with the next client of the server, once theirs is closed', async () => {
+  it('A session continues with the next client of the server after its own client is closed', async () => {
     const [one, two] = [await open(), await open()];
     const [first, second] = [await valise.sessions(one).create(), await valise.sessions(two).create()];
     await one.close();
@@ -415,7 +415,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(() => valise.sessions(one)).toThrow('not connected');
   });
 
-  it('[S-20] are named in an HTTP header too: in our own if the transport has a session itself', async () => {
+  it('[S-20] An HTTP header names the session, and it is the header of Valise if the transport has a session', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     await session.run(() => client.callTool(tool()));
@@ -437,7 +437,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     }
   });
 
-  it('[S-24] [S-26] are asked for by the names that the server announces: methods, key and header', async () => {
+  it('[S-24] [S-26] Session requests use the names that the server announces: methods, key and header', async () => {
     const client = await open();
     const sessions = valise.sessions(client);
     host.seen.length = 0;
@@ -459,7 +459,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(keys).not.toContain(other);
   });
 
-  it('[S-26] are recovered from what the server keeps, also one that was gone', async () => {
+  it('[S-26] sessions.recover() restores a session from the server, even one that was gone', async () => {
     const client = await open();
     const sessions = valise.sessions(client);
     await sessions.create({ label: 'a' });

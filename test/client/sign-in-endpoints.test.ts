@@ -107,7 +107,7 @@ const INSIDE = [
 ];
 
 describe.each(MAJORS)('a $major client of a server on the internet', ({ make }) => {
-  it.each(INSIDE)('does not follow its OAuth metadata to %s', async (inside) => {
+  it.each(INSIDE)('A client does not follow its OAuth metadata to %s', async (inside) => {
     const { host } = new URL(inside);
     const message = await expectRefused(make, SERVER, { metadata: { token_endpoint: `${inside}/t` } }, host);
     expect(message).toContain('mcp.example.com');
@@ -121,7 +121,7 @@ describe.each(MAJORS)('a $major client of a server on the internet', ({ make }) 
     'registration_endpoint',
     'revocation_endpoint',
     'jwks_uri',
-  ])('refuses a private address and http: as its %s', async (name) => {
+  ])('A client refuses a private address and http: as its %s', async (name) => {
     for (const url of ['https://10.0.0.1/x?secret=1', 'http://login.example.com/x']) {
       const message = await expectRefused(make, SERVER, { metadata: { [name]: url } }, new URL(url).host);
       expect(message).toContain(name);
@@ -129,14 +129,14 @@ describe.each(MAJORS)('a $major client of a server on the internet', ({ make }) 
     }
   });
 
-  it('refuses a private authorization server, and private metadata of the resource', async () => {
+  it('A client refuses a private authorization server and private resource metadata', async () => {
     const inside = 'https://192.168.0.1';
     await expectRefused(make, SERVER, { authorization_servers: [inside] }, '192.168.0.1');
     await expectRefused(make, SERVER, { resource_metadata: `${inside}/m` }, '192.168.0.1');
     await expectRefused(make, SERVER, { resource_metadata: 'http://127.0.0.1:9000/m' }, '127.0.0.1:9000');
   });
 
-  it('does not follow a redirect to a private address, and follows one to a public address', async () => {
+  it('A client follows a redirect to a public address and none to a private one', async () => {
     const metadata = 'https://mcp.example.com/.well-known/oauth-authorization-server';
     const inside = { [metadata]: 'http://169.254.169.254/latest/meta-data/' };
     const refused = await connectTo(make, SERVER, {}, { redirects: inside });
@@ -148,7 +148,7 @@ describe.each(MAJORS)('a $major client of a server on the internet', ({ make }) 
     expect(followed.pages).toHaveLength(1);
   });
 
-  it('sends no registration and no code to where a POST is redirected', async () => {
+  it('A client sends no registration and no code to the target of a redirected POST', async () => {
     const redirects = { 'https://mcp.example.com/register': 'https://elsewhere.example.com/register' };
     const { sent, pages } = await connectTo(make, SERVER, {}, { redirects });
     expect(sent).toContain('https://mcp.example.com/register');
@@ -156,7 +156,7 @@ describe.each(MAJORS)('a $major client of a server on the internet', ({ make }) 
     expect(pages).toEqual([]);
   });
 
-  it('goes to public https: endpoints, its own and those of others', async () => {
+  it('A client uses public https: endpoints on its own host and on others', async () => {
     for (const issuer of ['https://mcp.example.com', 'https://login.example.org', 'https://8.8.8.8']) {
       const { pages, error } = await connectTo(make, SERVER, { authorization_servers: [issuer] });
       expect(pages.map(({ origin }) => origin)).toEqual([issuer]);
@@ -164,7 +164,7 @@ describe.each(MAJORS)('a $major client of a server on the internet', ({ make }) 
     }
   });
 
-  it('does not send tokens that it signs out of to a private address that its store names', async () => {
+  it('A client does not send revoked tokens to a private address that its store names', async () => {
     const store = memoryStore();
     await connectTo(make, SERVER, {}, { store });
     const [key = ''] = (await store.list('credentials/')).keys;
@@ -204,7 +204,7 @@ describe.each(MAJORS)('a $major client', ({ make }) => {
     ['http://10.0.0.5/mcp', ['http://10.0.0.6', 'https://intranet', 'https://login.example.com']],
     ['https://mcp.corp/mcp', ['https://sso.corp', 'https://10.0.0.1', 'https://login.example.com']],
   ])(
-    'signs in at %s with an authorization server that may be where the server is: %j',
+    'A client signs in at %s with an authorization server on an allowed host: %j',
     async (server, issuers) => {
       for (const issuer of issuers) expect(await pagesFor(server, issuer)).toEqual([issuer]);
     },
@@ -221,7 +221,7 @@ describe.each(MAJORS)('a $major client', ({ make }) => {
       'http://mcp.example.com/mcp',
       ['http://mcp.example.com', 'http://login.example.com', 'https://10.0.0.1'],
     ],
-  ])('does not sign in at %s with an authorization server at any of %j', async (server, issuers) => {
+  ])('A client does not sign in at %s with an authorization server at any of %j', async (server, issuers) => {
     for (const issuer of issuers) expect(await pagesFor(server, issuer)).toEqual([]);
   });
 });

@@ -6,7 +6,7 @@ import { ask, MAJORS, signIn, vaultStage } from './vault.ts';
 const stage = vaultStage();
 
 describe.each(MAJORS)('a $major client that waits for its user', ({ make }) => {
-  it('answers malformed request targets with 400, and the sign-in goes on', async () => {
+  it('The listener answers malformed request targets with 400, and the sign-in continues', async () => {
     const answers = new Map<string, number>();
     const redirect = async (page: URL) => {
       const back = new URL(page.searchParams.get('redirect_uri') ?? '');

@@ -35,7 +35,7 @@ function sent(method: string): string[] {
     .sort();
 }
 
-describe('the names in which the jar goes to a server', () => {
+describe('the names of the jar on the wire', () => {
   it.each([
     { at: 'that uses the drafts’ and announces nothing', kind: modern, says: 'legacy', names: DRAFTS },
     { at: 'that uses ours and announces nothing', kind: modern, says: 'modern', names: OURS },
@@ -50,7 +50,7 @@ describe('the names in which the jar goes to a server', () => {
     { at: 'that uses the drafts’', kind: legacy, says: 'legacy', names: DRAFTS },
     { at: 'that uses ours', kind: legacy, says: 'modern', names: OURS },
   ] as const)(
-    '[S-24] [J-08] are those of a server $at ($kind.kind)',
+    '[S-24] [J-08] The jar uses the names of a server $at ($kind.kind)',
     async ({ kind, says, names, ...more }) => {
       if ('ours' in more)
         hosts.capabilities = { ...hosts.capabilities, extensions: { 'dev.valise/state': {} } };
@@ -64,7 +64,7 @@ describe('the names in which the jar goes to a server', () => {
     },
   );
 
-  it('[S-24] [J-11] are the drafts’ after a restart too, at a server that names no extension of ours', async () => {
+  it('[S-24] [J-11] The jar still uses the names of the drafts after a restart, with a server that names no Valise extension', async () => {
     hosts.respond = ({ method }) => (method === 'tools/call' ? setting('legacy', STATE) : {});
     const first = await start(modern);
     await first.callTool({ name: 'add' });

@@ -34,8 +34,8 @@ const CLIENTS = [
   ['v2', ClientV2, StdioV2],
 ] as const;
 
-describe.each(CLIENTS)('the own stdio transport of SDK %s', (major, Client, Stdio) => {
-  it('[R-02] [R-03] brings a question with a top-level state, and takes the state back to the letter', async () => {
+describe.each(CLIENTS)('the stdio transport of SDK %s', (major, Client, Stdio) => {
+  it('[R-02] [R-03] The transport delivers a question with a top-level state and returns the state exactly', async () => {
     const valise = await openValise({ store: memoryStore() });
     const client = new Client({ name: 'me', version: '1' }, { capabilities: { elicitation: { form: {} } } });
     const answer = async () => ({ action: 'accept' as const, content: {} });
@@ -54,7 +54,7 @@ describe.each(CLIENTS)('the own stdio transport of SDK %s', (major, Client, Stdi
     await valise.close();
   });
 
-  it('ends calls at once if the server sends a line beyond maxMessageBytes', async () => {
+  it('Calls fail at once if the server sends a line beyond maxMessageBytes', async () => {
     const valise = await openValise({ store: memoryStore(), maxMessageBytes: 100_000 });
     const cut: unknown[] = [];
     valise.on('message-too-large', (event) => cut.push(event));

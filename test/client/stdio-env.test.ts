@@ -16,10 +16,10 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { openValise } from 'mcp-valise/client';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { identify } from '../../src/client/identity.ts';
-import { targetKey, targetNamed } from '../../src/client/target.ts';
-import { StdioClientTransport as StdioOwn } from '../../src/link/stdio-client.ts';
-import type { TransportLike } from '../../src/link/transport.ts';
+import { identify } from '../../src/client/identity/identity.ts';
+import { targetKey, targetNamed } from '../../src/client/identity/target.ts';
+import type { TransportLike } from '../../src/core/instrument.ts';
+import { StdioClientTransport as StdioOwn } from '../../src/edge/stdio-client.ts';
 
 const SCRIPT = fileURLToPath(new URL('./stdio-server.mjs', import.meta.url));
 const info = { name: 'test', version: '1.0.0' };
@@ -55,7 +55,7 @@ describe.each([
   { kind: 'v2 on our own transport', Client: ClientV2, Stdio: StdioOwn },
 ])('a program that the given PATH finds, $kind', ({ Client, Stdio }) => {
   it.each([['mytool'], ['env', 'mytool'], ['sh', '-c', 'mytool']])(
-    '[J-13] gets no state of another that is started as %s %s %s',
+    '[J-13] A program gets no state of another that is started as %s %s %s',
     async (command, ...args) => {
       const valise = await openValise({ store: 'memory:' });
       onTestFinished(() => valise.close());
@@ -74,8 +74,8 @@ describe.each([
   );
 });
 
-describe('the variables that a stdio server is given', () => {
-  it('[J-17] find its file', () => {
+describe('the environment variables of a stdio server', () => {
+  it('[J-17] The given PATH finds the file of a stdio server', () => {
     expect(name('mytool', [], { PATH: pathOf('a', 'b') })).toBe(join(folder, 'a', 'mytool'));
     expect(name('mytool', [], { PATH: pathOf('b', 'a') })).toBe(join(folder, 'b', 'mytool'));
     expect(name('mytool', [], { PATH: `b${delimiter}a` })).toBe(join(folder, 'b', 'mytool'));
@@ -95,7 +95,7 @@ describe('the variables that a stdio server is given', () => {
     ['UV_PROJECT', 'uv', 'run', 'server'],
     ['npm_config_registry', 'npx', '-y', '@shop/a'],
     ['DOCKER_HOST', 'docker', 'run', 'img'],
-  ])('[J-13] tell servers apart where %s decides what %s %s %s runs', (variable, command, ...args) => {
+  ])('[J-13] Servers have different names if %s decides what %s %s %s runs', (variable, command, ...args) => {
     const [one, other] = ['a', 'b'].map((at) => target(command, args, { [variable]: pathOf(at) }));
     expect(identify(one!).name).not.toBe(identify(other!).name);
     expect(targetKey(one!)).not.toBe(targetKey(other!));
@@ -113,43 +113,49 @@ describe('the variables that a stdio server is given', () => {
     ['npx', '-y', 'mcp-remote', '--header', `Authorization: \${TOKEN}`],
     ['docker', 'run', '-e', 'TOKEN', 'img'],
     ['sh', '-c', 'mytool'],
-  ])('[J-17] lose no state as settings and secrets: %s %s %s', (command, ...args) => {
-    const without = target(command, args);
-    const settings = { TOKEN: 'hunter2', LOG_LEVEL: 'info', DATA_DIR: join(folder, 'a') };
-    for (const env of [{}, settings, { ...settings, TOKEN: 'hunter3' }]) {
-      expect(identify(target(command, args, env)).name).toBe(identify(without).name);
-      expect(targetKey(target(command, args, env))).toBe(targetKey(without));
-    }
-  });
+  ])(
+    '[J-17] Settings and secrets in the environment do not change the server name: %s %s %s',
+    (command, ...args) => {
+      const without = target(command, args);
+      const settings = { TOKEN: 'hunter2', LOG_LEVEL: 'info', DATA_DIR: join(folder, 'a') };
+      for (const env of [{}, settings, { ...settings, TOKEN: 'hunter3' }]) {
+        expect(identify(target(command, args, env)).name).toBe(identify(without).name);
+        expect(targetKey(target(command, args, env))).toBe(targetKey(without));
+      }
+    },
+  );
 
   it.each([
     ['node', 'a/server.mjs'],
     ['python3', '-u', 'server.py'],
     ['./a/mytool'],
     ['npx', '-y', '@shop/a'],
-  ])('[J-17] are not in the name of what can be told without them: %s %s', (command, ...args) => {
-    const env = { PATH: pathOf('b'), NODE_OPTIONS: '--require ./other.js', PYTHONPATH: folder };
-    expect(name(command, args, env)).toBe(name(command, args));
-    expect(targetKey(target(command, args, env))).toBe(targetKey(target(command, args)));
-  });
+  ])(
+    '[J-17] The server name contains no environment variables if the command is enough to tell it: %s %s',
+    (command, ...args) => {
+      const env = { PATH: pathOf('b'), NODE_OPTIONS: '--require ./other.js', PYTHONPATH: folder };
+      expect(name(command, args, env)).toBe(name(command, args));
+      expect(targetKey(target(command, args, env))).toBe(targetKey(target(command, args)));
+    },
+  );
 
-  it('say nothing where the server would inherit them', () => {
+  it('Variables that the server would inherit do not change its name', () => {
     const { PATH = '', HOME = '' } = process.env;
     expect(name('sh', ['-c', 'mytool'], { PATH, HOME })).toBe(name('sh', ['-c', 'mytool']));
   });
 
-  it('leave who asks a registry out', () => {
+  it('The user in a registry URL does not change the server name', () => {
     const at = (who: string) => name('npx', ['x'], { npm_config_registry: `https://${who}npm.example.com/` });
     expect(at('me:hunter2@')).toBe(at(''));
   });
 
-  it('are shown nowhere', () => {
+  it('Names and keys show no environment variables', () => {
     const one = target('sh', ['-c', 'exec $TOOL'], { TOOL: 'hunter2', TOKEN: 'hunter3' });
     expect(`${identify(one).name}${targetKey(one)}`).not.toContain('hunter');
     expect(JSON.stringify(one)).not.toContain('hunter3');
   });
 
-  it('leave links of the file to be followed', () => {
+  it('The given PATH resolves links to the file', () => {
     mkdirSync(join(folder, 'linked'));
     symlinkSync(join(folder, 'a', 'mytool'), join(folder, 'linked', 'mytool'));
     expect(name('mytool', [], { PATH: pathOf('linked') })).toBe(join(folder, 'a', 'mytool'));

@@ -113,12 +113,12 @@ it.each<[string, (at: string) => readonly [Command, Command]]>([
     ],
   ],
   ['another spelling of a name that no folder has', () => [{ command: 'Notes' }, { command: 'notes' }]],
-])('[J-13] [J-26] state of one program is not sent to another: %s', async (_, commands) => {
+])('[J-13] [J-26] The state of one program is not sent to another: %s', async (_, commands) => {
   const [first, second] = commands(folder);
   expect(await seenBySecond(first, second)).toBeUndefined();
 });
 
-it('[J-26] a package cannot take the name of the one before it at the same path', async () => {
+it('[J-26] A package cannot take the name of the previous one at the same path', async () => {
   const script = join(folder, 'odd', 'index.js');
   const manifest = join(folder, 'odd', 'package.json');
   writeFileSync(script, '// one, then another');
@@ -135,7 +135,7 @@ it('[J-26] a package cannot take the name of the one before it at the same path'
   expect(await seenBySecond(first, second)).toBeUndefined();
 });
 
-it('[J-17] a package of a registry is the same server in every folder that says nothing about it', async () => {
+it('[J-17] A package of a registry is the same server in every folder that says nothing about it', async () => {
   const run = (cwd: string): Command => ({ command: 'npx', args: ['-y', '@corp/notes'], cwd });
   expect(await seenBySecond(run(folder), run(join(folder, 'odd')))).toEqual({ who: 'first' });
 });

@@ -9,7 +9,7 @@ const SHOP = 'https://shop.example.com/mcp';
 it.each([
   ['nothing', undefined],
   ['an object that is no transport', {}],
-])('says what is missing where a client is to be connected to %s', async (_, to) => {
+])('connect() says what is missing if it is called with %s', async (_, to) => {
   const valise = await openValise({ store: 'memory:' });
   const client = new Client({ name: 'test', version: '1.0.0' });
   await expect(valise.connect(client, to as never)).rejects.toThrow(
@@ -40,7 +40,7 @@ describe('a transport around another', () => {
     return [names, stateOf(hosts.last('tools/call').meta).server];
   }
 
-  it('[J-14] gets the state of the server that the application names', async () => {
+  it('[J-14] A custom transport gets the state of the server that the application names', async () => {
     expect(await called(SHOP)).toEqual([['shop.example.com'], { a: 1 }]);
     expect(await called(new URL(SHOP))).toEqual([['shop.example.com'], { a: 1 }]);
     expect(await called({ command: process.execPath, args: ['-e', '1'] })).toEqual([
@@ -49,11 +49,11 @@ describe('a transport around another', () => {
     ]);
   });
 
-  it('gets none where nobody names it', async () => {
+  it('A custom transport gets no state if the application names no server', async () => {
     expect(await called(undefined)).toEqual([[], undefined]);
   });
 
-  it('refuses what names no server, and to name one twice', async () => {
+  it('connect() rejects an invalid server name, and a second name for a URL', async () => {
     await expect(called({})).rejects.toMatchObject({ code: 'invalid-argument' });
     await expect(called('shop')).rejects.toMatchObject({ code: 'invalid-argument' });
     const valise = await openValise({ store: 'memory:' });

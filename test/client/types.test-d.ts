@@ -10,14 +10,14 @@ import { expectTypeOf, it } from 'vitest';
 const info = { name: 'test', version: '1.0.0' };
 const url = new URL('https://shop.example.com/mcp');
 
-it('clients and transports of both majors fit without a cast', () => {
+it('Clients and transports of both majors fit without a cast', () => {
   expectTypeOf<ClientValise['connect']>().toBeCallableWith(new ClientV1(info), new HttpV1(url));
   expectTypeOf<ClientValise['connect']>().toBeCallableWith(new ClientV2(info), new HttpV2(url));
   expectTypeOf<ClientValise['connect']>().toBeCallableWith(new ClientV1(info), new StdioV1({ command: 'x' }));
   expectTypeOf<ClientValise['connect']>().toBeCallableWith(new ClientV2(info), new StdioV2({ command: 'x' }));
 });
 
-it('a store is a URL or an object', () => {
+it('A store is a URL or an object', () => {
   expectTypeOf(openValise).toBeCallableWith();
   expectTypeOf(openValise).toBeCallableWith({ store: 'sqlite:~/.valise/state.db', principal: 'ann' });
   expectTypeOf(openValise).toBeCallableWith({
@@ -27,7 +27,7 @@ it('a store is a URL or an object', () => {
   });
 });
 
-it('the jar lists at once, and clears in time', () => {
+it('The jar lists synchronously and clears asynchronously', () => {
   expectTypeOf<ReturnType<ClientValise['jar']['list']>>().toEqualTypeOf<JarEntry[]>();
   expectTypeOf<ReturnType<ClientValise['jar']['clear']>>().toEqualTypeOf<Promise<number>>();
   expectTypeOf<ClientValise['jar']['clear']>().toBeCallableWith({

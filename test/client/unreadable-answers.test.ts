@@ -9,7 +9,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     ['cut off', '{"jsonrpc":"2.0","id":"x","result":{"sess'],
     ['no JSON', '<html>'],
     ['no message', '{"hello":"world"}'],
-  ])('gets a typed error where the answer to a request of Valise itself is %s', async (_, text) => {
+  ])('A request of Valise itself fails with a typed error if the response is %s', async (_, text) => {
     const server = await rawServer(({ message }) => (message.id === undefined ? undefined : text), {
       json: true,
       capabilities: { sessions: {} },

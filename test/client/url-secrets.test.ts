@@ -17,7 +17,7 @@ function listen(valise: Awaited<ReturnType<typeof openValise>>): [name: string, 
 }
 
 describe.each(MAJORS)('a $major client of a server with a secret in its URL', ({ make }) => {
-  it('tells no event with the values of the query', async () => {
+  it('Events do not contain the query values of a server URL', async () => {
     const url = `${stage.vault.url}?api_key=s3cret&t0ken`;
     const shown = `${stage.vault.url}?api_key=…&…`;
     const redirect = (page: URL) => signIn(page).then(() => undefined);
@@ -52,7 +52,7 @@ describe.each(MAJORS)('a $major client of a server with a secret in its URL', ({
     expect(await second.valise.connections.list(url)).toMatchObject([{ target: url }]);
   });
 
-  it('tells that a session has ended without the values of the query', async () => {
+  it('The session-ended event does not contain the query values of a server URL', async () => {
     const { url, stop } = await startHttp('notebook');
     const valise = await openValise({ store: 'memory:', allowLocal: true });
     const heard = listen(valise);

@@ -115,7 +115,7 @@ describe.skipIf(why)('the official conformance suites', because(why ?? ''), () =
     }
   }
 
-  it('[R-08] [R-10] valise.flow passes every scenario of rounds, the altered context among them', {
+  it('[R-08] [R-10] valise.flow passes every scenario of rounds, including the altered context', {
     timeout: TIMEOUT,
   }, async () => {
     const runs: Runs = { suite: 'conformance-next', sdk: 'v2', revision: '2026-07-28' };
@@ -129,7 +129,7 @@ describe.skipIf(why)('the official conformance suites', because(why ?? ''), () =
     );
   });
 
-  it('[R-02] [R-03] [R-08] a client with Valise echoes the context of a round byte by byte', {
+  it('[R-02] [R-03] [R-08] A client with Valise echoes the context of a round byte by byte', {
     timeout: TIMEOUT,
   }, async () => {
     const scenario = 'sep-2322-client-request-state';

@@ -74,11 +74,11 @@ async function contents(store: Store): Promise<string> {
 }
 
 describe.skipIf(why)(
-  'the official scenarios, on two instances of which one is killed',
+  'the official scenarios on two instances, one of them killed',
   because(why ?? ''),
   () => {
     it.each(['v1', 'v2'] as const)(
-      'server-sse-polling: eventStore resumes at the other instance (SDK %s)',
+      'In server-sse-polling, eventStore resumes at the other instance (SDK %s)',
       {
         timeout: TIMEOUT,
       },
@@ -118,7 +118,7 @@ describe.skipIf(why)(
       },
     );
 
-    it('server-stateless: eventBus brings what one instance says to a listener at the other', {
+    it('In server-stateless, eventBus delivers the messages of one instance to a listener at the other', {
       timeout: TIMEOUT,
     }, async () => {
       const redis = (await service('redis')) ?? '';

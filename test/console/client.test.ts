@@ -6,15 +6,15 @@ import { openValise } from 'mcp-valise/client';
 import { generateKey } from 'mcp-valise/seal';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { signInHeadless } from '../../cli/src/tour/headless.ts';
+import { signInHeadless } from '../../cli/src/tour/headless-sign-in.ts';
 import { valise as run } from '../cli/valise.ts';
 import { because } from '../skip.ts';
-import { accessible, countShifts, look, shifted } from './look.ts';
-import { HAS_BROWSER, type Opened, Stage } from './stage.ts';
+import { Fixture, HAS_BROWSER, type Opened } from './fixture.ts';
+import { accessible, countShifts, look, shifted } from './screenshot.ts';
 
 const PAINTER = fileURLToPath(new URL('./painter.mjs', import.meta.url));
 
-let stage: Stage;
+let fixture: Fixture;
 let opened: Opened;
 let page: Page;
 let urls: { shop: string; items: string; notebook: string; vault: string };
@@ -27,14 +27,17 @@ const screen = async (name: string): Promise<void> => {
 
 describe.skipIf(!HAS_BROWSER)('the console of a client', because('needs Chromium'), () => {
   beforeAll(async () => {
-    stage = await Stage.open();
-    store = stage.store();
+    fixture = await Fixture.open();
+    store = fixture.store();
     const keys = { VALISE_KEYS: generateKey() };
     const [shop, items, notebook, vault] = await Promise.all([
-      stage.start(['example', 'shop', '--http', '0', '--stateless'], keys),
-      stage.start(['example', 'work-items', '--http', '0', '--stateless'], keys),
-      stage.start(['example', 'notebook', '--http', '0', '--stateless'], keys),
-      stage.start(['example', 'vault', '--http', '0', '--with-auth', '--store', stage.store('vault')], keys),
+      fixture.start(['example', 'shop', '--http', '0', '--stateless'], keys),
+      fixture.start(['example', 'work-items', '--http', '0', '--stateless'], keys),
+      fixture.start(['example', 'notebook', '--http', '0', '--stateless'], keys),
+      fixture.start(
+        ['example', 'vault', '--http', '0', '--with-auth', '--store', fixture.store('vault')],
+        keys,
+      ),
     ]);
     urls = { shop: shop.url, items: items.url, notebook: notebook.url, vault: vault.url };
     // A host that signs in, and one that leaves a question open, some time before the console starts.
@@ -48,10 +51,10 @@ describe.skipIf(!HAS_BROWSER)('the console of a client', because('needs Chromium
     const bug = { workItemId: 4522, fields: { 'System.State': 'Resolved' } };
     const { code, stderr } = await run(
       ['call', urls.items, 'update_work_item', JSON.stringify(bug), '--store', store, '--allow-local'],
-      { HOME: stage.folder },
+      { HOME: fixture.folder },
     );
     expect(code, stderr).toBe(3);
-    const { url } = await stage.console([
+    const { url } = await fixture.console([
       '--store',
       store,
       '--write',
@@ -59,10 +62,10 @@ describe.skipIf(!HAS_BROWSER)('the console of a client', because('needs Chromium
       urls.notebook,
       `stdio:node ${PAINTER}`,
     ]);
-    opened = await stage.page(url);
+    opened = await fixture.page(url);
     ({ page } = opened);
   });
-  afterAll(() => stage?.close());
+  afterAll(() => fixture?.close());
 
   it('shows an inbox question, validates the form, and completes the call with two answers', async () => {
     await screen('Questions');
@@ -188,7 +191,7 @@ describe.skipIf(!HAS_BROWSER)('the console of a client', because('needs Chromium
       page.waitForEvent('download'),
       page.getByRole('button', { name: 'Export' }).click(),
     ]);
-    const path = join(stage.folder, 'jar.json');
+    const path = join(fixture.folder, 'jar.json');
     await file.saveAs(path);
     expect(
       JSON.parse(await readFile(path, 'utf8'))
@@ -274,7 +277,7 @@ describe.skipIf(!HAS_BROWSER)('the console of a client', because('needs Chromium
       page.waitForEvent('download'),
       page.getByRole('button', { name: 'Save' }).click(),
     ]);
-    const path = join(stage.folder, 'timeline.json');
+    const path = join(fixture.folder, 'timeline.json');
     await file.saveAs(path);
     const saved = await readFile(path, 'utf8');
     expect(saved).toContain('Cart Contents');
@@ -292,7 +295,14 @@ describe.skipIf(!HAS_BROWSER)('the console of a client', because('needs Chromium
       .first()
       .waitFor();
     await page.locator('input[type=file]').setInputFiles(path);
-    await page.getByText('A saved timeline').waitFor();
+    // What happened after it was saved is not in the file.
+    await page.getByText(`A saved timeline: ${JSON.parse(saved).moments.length} moments.`).waitFor();
+    await page.getByPlaceholder(/Filter by method/).fill('add_item');
+    await page
+      .getByRole('button', { name: /tools\/call/ })
+      .first()
+      .waitFor();
+    await page.getByPlaceholder(/Filter by method/).fill('');
     await page.getByRole('button', { name: 'Back to live' }).click();
   });
 
@@ -342,9 +352,9 @@ async function serverIndex(of: Page, words: string): Promise<number> {
 }
 
 describe.skipIf(!HAS_BROWSER)('an empty console', because('needs Chromium'), () => {
-  let empty: Stage;
+  let empty: Fixture;
   beforeAll(async () => {
-    empty = await Stage.open();
+    empty = await Fixture.open();
   });
   afterAll(() => empty?.close());
 

@@ -1,22 +1,22 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { because } from '../skip.ts';
+import { Fixture, HAS_BROWSER, type Opened } from './fixture.ts';
 import { fillLarge } from './large.ts';
-import { HAS_BROWSER, type Opened, Stage } from './stage.ts';
 
 describe.skipIf(!HAS_BROWSER)(
   'a console with 10,000 entries and 1,000 sessions',
   because('needs Chromium'),
   () => {
-    let stage: Stage;
+    let fixture: Fixture;
     let opened: Opened;
     beforeAll(async () => {
-      stage = await Stage.open();
-      await fillLarge(stage.store());
-      const { url } = await stage.console(['--store', stage.store()]);
-      opened = await stage.page(url);
+      fixture = await Fixture.open();
+      await fillLarge(fixture.store());
+      const { url } = await fixture.console(['--store', fixture.store()]);
+      opened = await fixture.page(url);
     });
-    afterAll(() => stage?.close());
+    afterAll(() => fixture?.close());
 
     it('keeps in the page only the rows that are seen, and reaches all of them', async () => {
       const { page } = opened;

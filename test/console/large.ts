@@ -1,6 +1,6 @@
 import { openValise } from 'mcp-valise/client';
 import { openStore } from 'mcp-valise/store';
-import { sha256 } from '../../src/sha256.ts';
+import { sha256 } from '../../src/core/sha256.ts';
 
 /** Fills a store with 10,000 jar entries of 200 servers, and 1,000 sessions of 20. */
 export async function fillLarge(url: string): Promise<void> {

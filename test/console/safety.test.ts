@@ -6,7 +6,7 @@ import { openValise } from 'mcp-valise/client';
 import { createSealer, generateKey } from 'mcp-valise/seal';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { because } from '../skip.ts';
-import { ask, HAS_BROWSER, Stage } from './stage.ts';
+import { ask, Fixture, HAS_BROWSER } from './fixture.ts';
 
 const MARKUP = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>';
 const SECRET = 'Rue de la Paix 1';
@@ -33,21 +33,21 @@ async function fill(store: string): Promise<void> {
   await valise.close();
 }
 
-let stage: Stage;
+let fixture: Fixture;
 let origin: string;
 let port: string;
 let link: string;
 let cookie: string;
 
 beforeAll(async () => {
-  stage = await Stage.open();
-  await fill(stage.store());
-  ({ url: link } = await stage.console(['--store', stage.store()]));
+  fixture = await Fixture.open();
+  await fill(fixture.store());
+  ({ url: link } = await fixture.console(['--store', fixture.store()]));
   ({ origin, port } = new URL(link));
   const entered = await ask(link);
   cookie = String(entered.headers['set-cookie']).split(';', 1)[0] as string;
 });
-afterAll(() => stage.close());
+afterAll(() => fixture.close());
 
 const json = { 'content-type': 'application/json' };
 const read = (path: string, headers: Record<string, string> = {}) =>
@@ -77,7 +77,7 @@ describe('the console', () => {
   });
 
   it('sets a cookie that scripts cannot read and other sites do not send', async () => {
-    const { url } = await stage.console(['--store', stage.store()]);
+    const { url } = await fixture.console(['--store', fixture.store()]);
     const { headers } = await ask(url);
     expect(String(headers['set-cookie'])).toMatch(/; HttpOnly; SameSite=Strict$/);
     expect(String(headers['set-cookie'])).toContain('; Path=/;');
@@ -139,7 +139,8 @@ describe('the console', () => {
   it.each([
     ['state/delete', { server: 'shop.example.com' }],
     ['state/import', { exported: { version: 1, entries: [] } }],
-    ['sessions/forget', { id: 'x' }],
+    ['sessions/forget', { ids: ['x'] }],
+    ['connections/forget', { id: 'https://x.example/mcp' }],
     ['questions/answer', { id: 'x', action: 'accept' }],
     ['questions/drop', { id: 'x' }],
     ['sign-ins/refresh', { id: 'https://x.example/mcp' }],
@@ -155,7 +156,7 @@ describe('the console', () => {
   });
 
   it('with --write connects only to servers that the store or the command line names', async () => {
-    const { url } = await stage.console(['--store', stage.store('other'), '--write']);
+    const { url } = await fixture.console(['--store', fixture.store('other'), '--write']);
     const { headers } = await ask(url);
     const own = String(headers['set-cookie']).split(';', 1)[0] as string;
     const there = new URL(url).origin;
@@ -229,8 +230,8 @@ describe('the console', () => {
 
 describe.skipIf(!HAS_BROWSER)('in a browser', because('needs Chromium'), () => {
   it('the link leads to the page, leaves no token in its address, and another site cannot reach the console', async () => {
-    const { url } = await stage.console(['--store', stage.store()]);
-    const { page, context, errors } = await stage.page(url);
+    const { url } = await fixture.console(['--store', fixture.store()]);
+    const { page, context, errors } = await fixture.page(url);
     await page.getByRole('heading', { name: 'Servers', level: 1 }).waitFor();
     expect(page.url()).toBe(`${new URL(url).origin}/`);
     expect(await page.evaluate('document.cookie')).toBe('');
@@ -261,8 +262,8 @@ describe.skipIf(!HAS_BROWSER)('in a browser', because('needs Chromium'), () => {
   });
 
   it('shows what a server sends as text, and runs nothing of it', async () => {
-    const { url } = await stage.console(['--store', stage.store()]);
-    const { page, context, errors } = await stage.page(url);
+    const { url } = await fixture.console(['--store', fixture.store()]);
+    const { page, context, errors } = await fixture.page(url);
     await page.goto(`${new URL(url).origin}/#/state`);
     await page.getByRole('button', { name: MARKUP }).click();
     await page.locator('.json-string').first().waitFor();
@@ -284,8 +285,8 @@ describe.skipIf(!HAS_BROWSER)('in a browser', because('needs Chromium'), () => {
   });
 
   it('keeps a key that the user gives neither in the page nor in the browser', async () => {
-    const { url } = await stage.console(['--store', stage.store()]);
-    const { page, context } = await stage.page(url);
+    const { url } = await fixture.console(['--store', fixture.store()]);
+    const { page, context } = await fixture.page(url);
     await page.goto(`${new URL(url).origin}/#/state`);
     await page.getByRole('button', { name: 'address' }).click();
     await page.getByLabel('Keys of the server').fill(keys);

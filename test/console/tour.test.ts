@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isRunning } from '../cli/is-running.ts';
 import { because } from '../skip.ts';
-import { look } from './look.ts';
-import { HAS_BROWSER, type Opened, Stage } from './stage.ts';
+import { Fixture, HAS_BROWSER, type Opened } from './fixture.ts';
+import { look } from './screenshot.ts';
 
 describe.skipIf(!HAS_BROWSER)('valise tour --console', because('needs Chromium'), () => {
-  let stage: Stage;
+  let fixture: Fixture;
   let opened: Opened;
   beforeAll(async () => {
-    stage = await Stage.open();
-    const { url } = await stage.start(['tour', '--console', '--json', '--no-browser']);
-    opened = await stage.page(url);
+    fixture = await Fixture.open();
+    const { url } = await fixture.start(['tour', '--console', '--json', '--no-browser']);
+    opened = await fixture.page(url);
     opened.page.setDefaultTimeout(30_000);
   });
-  afterAll(() => stage?.close());
+  afterAll(() => fixture?.close());
 
-  it('kills and restarts real processes from the page, and the story goes on with an answer given there', async () => {
+  it('kills and restarts real processes from the page, and the story continues with an answer given there', async () => {
     const { page, errors } = opened;
     await page.getByRole('button', { name: /^Play ?: A bug resolved/ }).click();
     const question = page.getByRole('region', { name: 'Question' });
@@ -35,6 +35,7 @@ describe.skipIf(!HAS_BROWSER)('valise tour --console', because('needs Chromium')
     await expect.poll(() => dead.count()).toBe(2);
     await dead.first().click();
     await expect.poll(() => dead.count()).toBe(1);
+    await page.evaluate(() => document.querySelector('main')?.scrollTo(0, 0));
     await look(page, 'tour');
     await question.getByLabel(/resolution/).selectOption('Duplicate');
     await question.getByRole('button', { name: 'Accept' }).click();
@@ -49,7 +50,7 @@ describe.skipIf(!HAS_BROWSER)('valise tour --console', because('needs Chromium')
     expect(errors).toEqual([]);
   });
 
-  it('tells the other three stories to their end', async () => {
+  it('plays the other three stories to their end', async () => {
     const { page, errors } = opened;
     for (const name of ['A cart', 'A notebook', 'A client killed']) {
       await page.getByRole('button', { name: new RegExp(`^Play ?: ${name}`) }).click();

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { MAX_HELD, NotificationOrder } from '../../src/core/notification-order.ts';
 
 describe('the order of notifications', () => {
-  it('holds a notification back behind the messages that came before it, and no others', () => {
+  it('A notification waits for the messages that came before it, and no others', () => {
     const delivered: string[] = [];
     const order = new NotificationOrder<string>((notification) => delivered.push(notification));
     const [first, second, third] = [{}, {}, {}];
@@ -20,7 +20,7 @@ describe('the order of notifications', () => {
     expect(delivered).toEqual(['at once', 'behind both', 'behind all']);
   });
 
-  it('holds a message back again that is processed a second time', () => {
+  it('A notification waits again for a message that is processed a second time', () => {
     const delivered: string[] = [];
     const order = new NotificationOrder<string>((notification) => delivered.push(notification));
     const [call, other] = [{}, {}];
@@ -35,7 +35,7 @@ describe('the order of notifications', () => {
     expect(delivered).toEqual(['later']);
   });
 
-  it('keeps no more notifications than its limit, and says which are dropped', () => {
+  it('The queue keeps no more notifications than its limit, and says which are dropped', () => {
     const delivered: number[] = [];
     const order = new NotificationOrder<number>((notification) => delivered.push(notification));
     const call = {};

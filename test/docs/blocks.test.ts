@@ -11,31 +11,31 @@ const fenced = (info: string, code: string) => `\`\`\`${info}\n${code}\n\`\`\``;
 afterAll(() => rmSync(folderOf(PAGE), { recursive: true, force: true }));
 
 describe('the reader of code blocks', () => {
-  it('finds each block with its line, language and file', () => {
+  it('The reader finds each block with its line, language and file', () => {
     const [first, second] = page('# Page', '', fenced('ts server.ts', 'a();'), '', fenced('sh', 'ls'));
     expect(first).toEqual({ page: PAGE, line: 4, language: 'ts', file: 'server.ts', code: 'a();\n' });
     expect(second).toMatchObject({ line: 8, language: 'sh', file: 'line-8.sh' });
   });
 
-  it('takes indented blocks, and longer fences around shorter ones', () => {
+  it('The reader accepts indented blocks, and longer fences around shorter ones', () => {
     expect(page('- item', '  ```ts', '  if (a) {', '    b();', '  }', '  ```')[0]?.code).toBe(
       'if (a) {\n  b();\n}\n',
     );
     expect(page('````text', '```ts', 'x', '```', '````')).toEqual([]);
   });
 
-  it('leaves pictures and wire examples alone', () => {
+  it('The reader ignores pictures and wire examples', () => {
     expect(page(fenced('mermaid', 'graph LR'), fenced('http', 'GET /'), fenced('text', 'x'))).toEqual([]);
   });
 
-  it('refuses a block that does not say what it is, says nonsense, or has no end', () => {
+  it('The reader refuses a block without a language, with invalid attributes or without an end', () => {
     expect(() => page(fenced('', 'x'))).toThrow(`${PAGE}:1:`);
     expect(() => page(fenced('typescript', 'x'))).toThrow('"typescript" is not known');
     expect(() => page(fenced('ts norun', 'x'))).toThrow('"norun"');
     expect(() => page('```ts', 'x')).toThrow('no end');
   });
 
-  it('believes by=… only where that block uses the file', () => {
+  it('The reader accepts by=… only if that block uses the file', () => {
     const server = fenced('ts server.ts by=client.ts', 'x();');
     expect(() => page(server, fenced('ts client.ts', "spawn('server.js');"))).not.toThrow();
     expect(() => page(server, fenced('ts client.ts', 'y();'))).toThrow('does not use server.js');
@@ -44,7 +44,7 @@ describe('the reader of code blocks', () => {
 });
 
 describe('the runner of code blocks', () => {
-  it('tells type errors with the line of the page', () => {
+  it('The runner reports type errors with the line of the page', () => {
     const blocks = page(
       '# Page',
       fenced('ts', 'const a: number = 1;\nconst b: string = a;'),
@@ -56,7 +56,7 @@ describe('the runner of code blocks', () => {
     expect(errors.has(blocks[1]!)).toBe(false);
   });
 
-  it('runs TypeScript, JavaScript and shell, and sees what they print and how they end', async () => {
+  it('The runner runs TypeScript, JavaScript and shell, and captures output and exit code', async () => {
     const blocks = page(
       fenced('ts part.ts by=main.ts', 'export const answer: number = 42;'),
       fenced('ts main.ts', "import { answer } from './part.js';\nconsole.log(answer);"),
@@ -71,7 +71,7 @@ describe('the runner of code blocks', () => {
     expect(await runBlock(thrown!)).toMatchObject({ code: 1, stderr: expect.stringContaining('Error: no') });
   });
 
-  it('ends what does not end, and what a block leaves running', async () => {
+  it('The runner ends blocks that do not end, and processes that a block leaves running', async () => {
     const blocks = page(
       fenced('ts', 'setInterval(() => {}, 1000);'),
       fenced('sh', 'sleep 600 & echo left behind'),

@@ -30,12 +30,12 @@ describe.each(pages.filter((page) => blocks.some((block) => block.page === page)
 
   it.each(
     own.filter(({ language }) => language === 'ts').map((block) => [block.line, block.file, block] as const),
-  )('line %i: %s has the right types', (_line, _file, block) => {
+  )('The code in line %i: %s has the right types', (_line, _file, block) => {
     expect(errors.get(block) ?? []).toEqual([]);
   });
 
   it.each(own.filter(({ language }) => language === 'json').map((block) => [block.line, block] as const))(
-    'line %i is JSON',
+    'The block in line %i is JSON',
     (_line, block) => {
       expect(() => JSON.parse(block.code)).not.toThrow();
     },
@@ -43,7 +43,7 @@ describe.each(pages.filter((page) => blocks.some((block) => block.page === page)
 
   it.each(
     own.filter(({ by }) => by?.startsWith('test/')).map((block) => [block.line, block.by, block] as const),
-  )('line %i is proved by %s', (_line, by, block) => {
+  )('The block in line %i is proved by %s', (_line, by, block) => {
     const test = readFileSync(`${root}${by}`, 'utf8');
     // The test reads the page itself, or does what its lines do.
     if (test.includes(page)) return;
@@ -56,7 +56,7 @@ describe.each(pages.filter((page) => blocks.some((block) => block.page === page)
       .filter(({ language, by }) => language !== 'json' && by === undefined)
       .map((block) => [block.line, block.file, block] as const),
   )(
-    'line %i: %s runs',
+    'The code in line %i: %s runs',
     async (_line, _file, block) => {
       const { code, stdout, stderr } = await runBlock(block);
       expect(code, stderr).toBe(0);

@@ -50,12 +50,12 @@ const CASES: readonly {
 beforeAll(build, 120_000);
 
 describe.skipIf(noServices)('the examples on Redis, in two instances behind nginx', () => {
-  it('are described as they are tried here', () => {
+  it('The examples page shows two instances and names every tested example', () => {
     expect(instances).toHaveLength(2);
     for (const { name } of CASES) expect(page).toContain(`\`${name}\``);
   });
 
-  it.each(CASES)('$name', async ({ name, calls, says }) => {
+  it.each(CASES)('The example $name runs on two instances behind nginx', async ({ name, calls, says }) => {
     const redis = (await service('redis')) ?? '';
     const env = { VALISE_KEYS: generateKey() };
     const served = await Promise.all(

@@ -1,52 +1,52 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { root } from '../house/sources.ts';
+import { anchorsOf, linksOf } from './links.ts';
 
-const docs = readdirSync(`${root}docs`, { recursive: true, encoding: 'utf8' })
-  .filter((path) => path.endsWith('.md'))
-  .map((path) => `docs/${path}`);
-const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'examples/README.md', ...docs];
+const pagesIn = (folder: string) =>
+  readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => `${folder}/${path}`);
+const docs = pagesIn('docs');
+const pages = [
+  'README.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'examples/README.md',
+  ...docs,
+  ...pagesIn('spec'),
+];
 
-/** The page without its code, where brackets mean something else. */
-function prose(page: string): string {
-  return readFileSync(root + page, 'utf8')
-    .replace(/^( *)(`{3,})[\s\S]*?^\1\2$/gm, '')
-    .replace(/`[^`\n]*`/g, '');
-}
+/** Pages that explain; the others list. */
+const guides = docs.filter((page) => !/(?:README|glossary|errors|decisions|architecture)\.md$/.test(page));
 
-function links(page: string): { readonly path: string; readonly anchor: string }[] {
-  return [...prose(page).matchAll(/\]\((?!https?:)([^)\s]*)\)/g)].map(([, target = '']) => {
-    const [path = '', anchor = ''] = target.split('#');
-    return { path: path === '' ? page : normalize(join(dirname(page), path)), anchor };
-  });
-}
-
-/** Anchors as forges make them of headings. */
-function anchors(page: string): string[] {
-  const text = readFileSync(root + page, 'utf8').replace(/^( *)(`{3,})[\s\S]*?^\1\2$/gm, '');
-  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
-    heading
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-'),
-  );
-}
-
-describe.each(pages)('links in %s', (page) => {
-  it('lead to files, and to headings in them, that exist', () => {
-    const broken = links(page).filter(
+describe('links', () => {
+  it.each(pages)('Links in %s lead to files and headings that exist', (page) => {
+    const broken = linksOf(page).filter(
       ({ path, anchor }) =>
         !existsSync(root + path) ||
-        (anchor !== '' && path.endsWith('.md') && !anchors(path).includes(anchor)),
+        (anchor !== '' && path.endsWith('.md') && !anchorsOf(path).includes(anchor)),
     );
     expect(broken).toEqual([]);
   });
-});
 
-describe('the index of the documentation', () => {
-  it('leads to every page', () => {
-    const listed = links('docs/README.md').map(({ path }) => path);
+  it('Links in the index of the documentation lead to every page', () => {
+    const listed = linksOf('docs/README.md').map(({ path }) => path);
     expect(docs.filter((page) => page !== 'docs/README.md' && !listed.includes(page))).toEqual([]);
+  });
+
+  it.each(guides)('Links in %s lead to the glossary, at a word that it uses', (page) => {
+    expect(linksOf(page).map(({ path }) => path)).toContain('docs/glossary.md');
+  });
+
+  it.each(pages)('Source files that %s names in its text exist', (page) => {
+    const text = readFileSync(root + page, 'utf8').replace(/^( *)(`{3,})[\s\S]*?^\1\2$/gm, '');
+    const named = [
+      ...text.matchAll(
+        /`((?:src|cli|test|scripts|spec|site|bench|compat|examples)\/[\w./-]+\.(?:tsx?|mjs|json|md))`/g,
+      ),
+    ];
+    expect(named.map(([, path = '']) => path).filter((path) => !existsSync(root + path))).toEqual([]);
   });
 });

@@ -59,7 +59,7 @@ class Host {
 }
 
 describe('valise connect under kills', { timeout: SOAK ? 1_800_000 : 180_000 }, () => {
-  it(`loses nothing that a host was told, over ${HOSTS * CALLS} calls of ${HOSTS} hosts whose bridges are killed`, async () => {
+  it(`valise connect loses no acknowledged call over ${HOSTS * CALLS} calls of ${HOSTS} hosts whose bridges are killed`, async () => {
     const { port } = await serveExample(['shop', '--stateless'], { VALISE_KEYS: generateKey() });
     const path = await folder();
     const told = await Promise.all(

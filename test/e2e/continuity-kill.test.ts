@@ -53,7 +53,7 @@ async function seen(): Promise<{ sessions: number; grants: number; clients: numb
 
 describe.each(PLACES)('a client that is killed again and again, with its state in %s', (_, place) => {
   it.skipIf(!place).each(['v1', 'v2'] as const)(
-    `[C-10][C-12] goes on in its session, on %s, with one sign-in and one initialise`,
+    '[C-10][C-12] a client that is killed repeatedly continues in its session, on %s, with one sign-in and one initialize',
     { timeout: soak ? 300_000 : 90_000, ...because('needs a server or a keychain that is not here') },
     async (sdk) => {
       // The keychain holds the credentials of a target, whatever the store: another one for each test.
@@ -104,7 +104,7 @@ const SHARING = soak ? (['v1', 'v2'] as const) : (['v2'] as const);
 
 describe.each(SHARED)('ten processes that share one store (%s) while the token expires', (_, place) => {
   it.skipIf(!place).each(SHARING)(
-    '[C-09] refresh it once, on %s, and nobody signs in again',
+    '[C-09] ten processes refresh an expired token once, on %s, and nobody signs in again',
     { timeout: 120_000, ...because('needs a server or a keychain that is not here') },
     async (sdk) => {
       const url = `${vault.url}?${uniqueName()}`;

@@ -74,7 +74,7 @@ describe.each(SDKS)('a $sdk server that is killed', ({ sdk, make }) => {
     return client;
   }
 
-  it('goes on with its sessions where they are kept, and the client notices nothing', async () => {
+  it('a killed server continues its stored sessions, and the client notices nothing', async () => {
     const one = await serve(['--sdk', sdk]);
     const client = await connect(one.port);
     expect(await ask(client, 'increment')).toBe('1');
@@ -90,7 +90,7 @@ describe.each(SDKS)('a $sdk server that is killed', ({ sdk, make }) => {
     await client.close();
   });
 
-  it('[C-05] without its sessions costs exactly one new initialise, and no sign-in', async () => {
+  it('[C-05] a killed server that lost its sessions costs exactly one new initialize, and no sign-in', async () => {
     const one = await serve(['--sdk', sdk, '--forget-sessions']);
     const client = await connect(one.port);
     expect(await ask(client, 'increment')).toBe('1');
@@ -105,7 +105,7 @@ describe.each(SDKS)('a $sdk server that is killed', ({ sdk, make }) => {
     await client.close();
   });
 
-  it('in the middle of calls loses those that were under way, and repeats none', async () => {
+  it('a server that is killed during calls loses only those in progress, and none is repeated', async () => {
     const one = await serve(['--sdk', sdk]);
     const client = await connect(one.port);
     const counts: number[] = [];

@@ -63,8 +63,19 @@ async function fleet({ brief }: Till, major: 'v1' | 'v2') {
   const instances = await Promise.all([start(), start()]);
   const pids = instances.map(([{ pid }]) => pid);
   let turn = 0;
-  /** What happens to the next calls of tools: their answer is lost, their connection is cut meanwhile, or nobody is there. */
-  const failures: ('answer-lost' | 'cut' | 'status-503' | 'refused')[] = [];
+  /**
+   * What happens to the next calls of tools. Their answer is lost, or replaced by 502 or 504; their connection is cut, or the
+   * balancer gives up with 504, while they run; or nobody is there.
+   */
+  const failures: (
+    | 'answer-lost'
+    | 'answered-502'
+    | 'answered-504'
+    | 'cut'
+    | 'given-up-504'
+    | 'status-503'
+    | 'refused'
+  )[] = [];
   const seen: { key: unknown; port: number | undefined }[] = [];
   let cut = (): void => {};
   const http = createServer(async (request, response) => {
@@ -79,13 +90,15 @@ async function fleet({ brief }: Till, major: 'v1' | 'v2') {
     if (failure === 'status-503') return void response.writeHead(503).end('no instance');
     if (failure === 'refused') return void response.destroy();
     if (failure === 'cut') cut = () => void response.destroy();
+    if (failure === 'given-up-504') cut = () => void response.writeHead(504).end('gateway timeout');
+    const status = /^answered-(\d+)$/.exec(failure ?? '')?.[1];
     const { method, url: path, headers } = request;
     const upstream = forward({ host: '127.0.0.1', port, method, path, headers }, (answer) => {
-      if (failure === 'answer-lost') {
-        // The whole answer is there, and nobody gets it.
-        answer.resume().on('end', () => response.destroy());
-        return;
-      }
+      // The whole answer is there, and nobody gets it.
+      if (failure === 'answer-lost') return void answer.resume().on('end', () => response.destroy());
+      if (status)
+        return void answer.resume().on('end', () => response.writeHead(Number(status)).end('bad gateway'));
+      if (failure === 'given-up-504') return void answer.resume();
       response.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(response);
       answer.on('aborted', () => response.destroy());
@@ -129,6 +142,12 @@ const call = (client: ClientV2, name: string, tag: string, next?: string) =>
     content: { text: string }[];
   }>;
 
+/** Calls a tool with options, which are the second argument in SDK 2 and the third in SDK 1. */
+function callTool(kind: Kind, client: ClientV2, args: object, options: object): Promise<unknown> {
+  const rest = kind.major === 'v1' ? [undefined, options] : [options];
+  return (client.callTool as (...all: unknown[]) => Promise<unknown>).call(client, args, ...rest);
+}
+
 interface World extends Awaited<ReturnType<typeof fleet>> {
   readonly own: Till;
   readonly client: ClientV2;
@@ -166,8 +185,8 @@ describe.each(KINDS)('A $kind client of two instances behind a balancer', (kind)
   let here: World;
   beforeAll(async () => void (here = await world(kind)), 30_000);
 
-  it.each(['answer-lost', 'status-503', 'refused'] as const)(
-    '[I-09] repeats a call at the other instance after %s, and its effect is done once',
+  it.each(['answer-lost', 'answered-502', 'answered-504', 'status-503', 'refused'] as const)(
+    '[I-09] a client repeats a call at the other instance after %s, and its effect is done once',
     async (failure) => {
       const { own, client, failures, seen, pids } = here;
       seen.length = 0;
@@ -184,20 +203,51 @@ describe.each(KINDS)('A $kind client of two instances behind a balancer', (kind)
     },
   );
 
-  it('[I-02] joins a call that still runs at the other instance after its connection was cut', async () => {
-    const { own, client, failures, seen, cut } = here;
+  it.each(['cut', 'given-up-504'] as const)(
+    '[I-02] a repeated call joins the call that still runs at the other instance after %s',
+    async (failure) => {
+      const { own, client, failures, seen, cut } = here;
+      const tag = `join-${failure}`;
+      seen.length = 0;
+      failures.push(failure);
+      const answer = call(client, 'charge', tag, 'wait');
+      await expect.poll(() => own.effects(tag)).toBe(1);
+      cut();
+      await expect.poll(() => seen.length).toBe(2);
+      own.go(tag);
+      expect((await answer).content[0]?.text).toContain(`${tag} by `);
+      expect(own.effects(tag)).toBe(1);
+    },
+  );
+
+  it('[I-09] a client does not repeat a call that its caller has canceled', async () => {
+    const { own, client, failures, seen } = here;
     seen.length = 0;
-    failures.push('cut');
-    const answer = call(client, 'charge', 'b', 'wait');
-    await expect.poll(() => own.effects('b')).toBe(1);
-    cut();
-    await expect.poll(() => seen.length).toBe(2);
-    own.go('b');
-    expect((await answer).content[0]?.text).toMatch(/^b by /);
-    expect(own.effects('b')).toBe(1);
+    const start = (tag: string) => {
+      const controller = new AbortController();
+      const args = { name: 'charge', arguments: { tag, next: 'wait' } };
+      return { controller, answer: callTool(kind, client, args, { signal: controller.signal }) };
+    };
+    const running = start('cancelled');
+    await expect.poll(() => own.effects('cancelled')).toBe(1);
+    running.controller.abort();
+    await expect(running.answer).rejects.toThrow();
+    own.go('cancelled');
+    // This one is cancelled between two repeats.
+    failures.push(...Array(6).fill('status-503'));
+    const lost = start('never');
+    await expect.poll(() => seen.length).toBe(3);
+    lost.controller.abort();
+    await expect(lost.answer).rejects.toThrow();
+    // A later call is repeated after longer pauses. A cancelled one would have been seen again meanwhile.
+    failures.splice(0, 6, 'status-503', 'status-503', 'status-503');
+    await call(client, 'charge', 'after');
+    expect(seen).toHaveLength(7);
+    expect(own.effects('cancelled')).toBe(1);
+    expect(own.effects('never')).toBe(0);
   });
 
-  it('[I-10] does not do a call again whose tool has not been declared', async () => {
+  it('[I-10] a client does not repeat a call of a tool that is not declared idempotent', async () => {
     const { own, client, failures } = here;
     failures.push('answer-lost');
     await expect(call(client, 'plain', 'd')).rejects.toThrow('broke off before the call was answered');
@@ -205,9 +255,9 @@ describe.each(KINDS)('A $kind client of two instances behind a balancer', (kind)
   });
 });
 
-describe('A call whose process is killed after the effect and before the answer', () => {
+describe('a call whose process is killed after the effect and before the response', () => {
   // Side by side, since each waits until the lease of the killed process is over.
-  it('[I-03] has an outcome that is said to be unknown, behind a balancer and on stdio', async () => {
+  it('[I-03] a call whose process was killed has an unknown outcome, behind a balancer and on stdio', async () => {
     const overHttp = KINDS.map(async (kind) => {
       const { own, client, seen } = await world(kind);
       await expect(call(client, 'charge', 'c', 'die')).rejects.toMatchObject(UNKNOWN);
@@ -225,7 +275,7 @@ describe('A call whose process is killed after the effect and before the answer'
   }, 60_000);
 
   it.each(KINDS.slice(0, 2))(
-    '[I-01] gets its result from the next process if it was recorded ($kind, stdio)',
+    '[I-01] a repeated call gets its recorded result from the next process ($kind, stdio)',
     async (kind) => {
       const own = till();
       const key = randomUUID();

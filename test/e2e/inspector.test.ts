@@ -93,8 +93,8 @@ describe.skipIf(!inspector)('the official inspector', because('the inspector can
     { way: 'HTTP, 2025-11-25', to: (): Target => ({ url: shop.url.href }), meta: legacy },
     { way: 'HTTP, 2026-07-28', to: (): Target => ({ url: shop.url.href, era: 'modern' }), meta: modern },
     { way: 'stdio', to: (): Target => commandOf('shop', '--stdio'), meta: legacy },
-  ])('over $way', ({ to, meta }) => {
-    it('[J-02] [J-03] reads and writes the state of shop through --metadata', {
+  ])('the shop over $way', ({ to, meta }) => {
+    it('[J-02] [J-03] the inspector reads and writes the state of the shop through --metadata', {
       timeout: TIMEOUT,
     }, async () => {
       const added = await call(
@@ -133,7 +133,7 @@ describe.skipIf(!inspector)('the official inspector', because('the inspector can
       has: { messages: [{ content: { text: expect.stringContaining('Ulm') } }] },
     },
   ])(
-    'sees through `valise connect` what it sees without: $method',
+    'the inspector sees the same through `valise connect` as without it: $method',
     { timeout: TIMEOUT },
     async ({ method, args, has }) => {
       const words = ['--method', method, ...args];

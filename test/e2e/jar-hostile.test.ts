@@ -81,7 +81,7 @@ describe.each([
     return (await stored()).filter(({ server }) => server !== 'victim.example.com');
   }
 
-  it('[J-18][J-25] state of 10 MB', async () => {
+  it('[J-18][J-25] a client refuses state of 10 MB and stays intact', async () => {
     servers.attack = () =>
       everywhere(`{"big":${JSON.stringify('x'.repeat(10_000_000))},"list":[${'1,'.repeat(2_000_000)}1]}`);
     await visit(EVIL, 2);
@@ -91,7 +91,7 @@ describe.each([
     await victimIsUntouched();
   });
 
-  it('[J-18][J-25] 100,000 keys', async () => {
+  it('[J-18][J-25] a client keeps 20 of 100,000 keys and stays intact', async () => {
     const keys = Array.from({ length: 100_000 }, (_, at) => `"k${at}":${at}`).join(',');
     servers.attack = () => everywhere(`{${keys}}`);
     await visit(EVIL, 2);
@@ -104,7 +104,7 @@ describe.each([
     await victimIsUntouched();
   });
 
-  it('[J-25] keys named __proto__ and the like', async () => {
+  it('[J-25] keys such as __proto__ pollute no prototype and come back unchanged', async () => {
     const names = [
       '__proto__',
       'constructor',
@@ -132,7 +132,7 @@ describe.each([
     await victimIsUntouched();
   });
 
-  it('[J-25] deep nesting', async () => {
+  it('[J-25] a client refuses deeply nested state', async () => {
     for (const depth of [65, 1000, 5000]) {
       servers.attack = () =>
         everywhere(
@@ -145,7 +145,7 @@ describe.each([
     await victimIsUntouched();
   });
 
-  it('[J-25] numbers that no number can hold', async () => {
+  it('[J-25] numbers outside the range of a double come back unchanged', async () => {
     servers.attack = () => everywhere('{"huge":1e400,"small":-1e400,"fine":1e300}');
     await visit(EVIL, 2);
     expect(await evilHas()).toMatchObject([{ key: 'fine', value: 1e300 }, { key: 'huge' }, { key: 'small' }]);
@@ -156,7 +156,7 @@ describe.each([
     await victimIsUntouched();
   });
 
-  it('[J-25] wrong types, everywhere', async () => {
+  it('[J-25] a client refuses values of wrong types in every position', async () => {
     const wrong = ['null', '7', '"text"', 'true', '[]', '[{"a":1}]', '{}', '{"a":null}'];
     for (const one of wrong) {
       for (const meta of [
@@ -174,7 +174,7 @@ describe.each([
     await victimIsUntouched();
   });
 
-  it('[J-13][J-20] state for another server', async () => {
+  it('[J-13][J-20] a server cannot set or read the state of another server', async () => {
     const scopes = [
       'victim.example.com',
       '.victim.example.com',
@@ -203,7 +203,9 @@ describe.each([
 
   // A thousand connections say the same however their answers are framed.
   if (how === 'json') {
-    it('[J-18] 1,000 servers filling the jar', { timeout: 120_000 }, async () => {
+    it('[J-18] 1,000 servers that fill the jar evict no state of the victim', {
+      timeout: 120_000,
+    }, async () => {
       servers.attack = () =>
         everywhere(`{${Array.from({ length: 25 }, (_, at) => `"k${at}":${at}`).join(',')}}`);
       let evicted = 0;

@@ -34,7 +34,7 @@ describe.each(MATRIX.filter(({ over }) => over !== 'stdio'))(
       await client.close();
     };
 
-    it('[J-13] [J-15] state goes to the server that set it, not to its neighbours', async () => {
+    it('[J-13] [J-15] state is sent to the server that set it, not to its neighbors', async () => {
       await setBy('www.example.com', { a: 1 });
       expect(
         await sentTo(
@@ -53,7 +53,7 @@ describe.each(MATRIX.filter(({ over }) => over !== 'stdio'))(
       });
     });
 
-    it('[J-14] a server’s name is its host: no scheme, no port, no final dot, in lower case', async () => {
+    it('[J-14] the name of a server is its host in lower case, without scheme, port or final dot', async () => {
       await setBy('Shop.Example.net', { a: 1 });
       expect(stage.valise.jar.list({ server: 'shop.example.net' })).toMatchObject([{ key: 'a' }]);
       expect(await sentTo('shop.example.net:8443', 'shop.example.net.')).toEqual({
@@ -62,7 +62,7 @@ describe.each(MATRIX.filter(({ over }) => over !== 'stdio'))(
       });
     });
 
-    it('[J-16] nothing is kept for an address, localhost or a name of no registry: the server is told', async () => {
+    it('[J-16] nothing is kept for an IP address, localhost or an unregistered name, and the server is told', async () => {
       const strict = await openValise({ store: 'memory:' });
       const refused: ClientEvents['refused'][] = [];
       strict.jar.on('refused', (event) => refused.push(event));
@@ -80,7 +80,7 @@ describe.each(MATRIX.filter(({ over }) => over !== 'stdio'))(
       await strict.close();
     });
 
-    it('[J-20] server-scope: sent to the domain and to what is below it', async () => {
+    it('[J-20] state with a server-scope is sent to that domain and its subdomains', async () => {
       await stage.valise.jar.clear();
       await setBy('shop.example.com', { 'wide:1': 1 });
       expect(await sentTo('example.com', 'a.b.example.com', 'example.org', 'notexample.com')).toEqual({

@@ -19,7 +19,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
 
   afterEach(() => void vi.useRealTimers());
 
-  it('[J-01] [J-08] the first request says that the client keeps state, and brings server scope, not session scope', async () => {
+  it('[J-01] [J-08] the first request announces the jar, and carries server scope but not session scope', async () => {
     const [a, b] = [stage.fresh(), stage.fresh()];
     await stage.change('session', { set: { [a]: 1 } });
     await stage.change('server', { set: { [b]: 2 } });
@@ -36,7 +36,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     await other.close();
   });
 
-  it('[J-02] [J-03] what a result sets comes back, in both scopes', async () => {
+  it('[J-02] [J-03] state that a result sets comes back, in both scopes', async () => {
     const [a, b] = [stage.fresh(), stage.fresh()];
     await stage.change('session', { set: { [a]: { items: ['cucumber'], price: 100 } } });
     await stage.change('server', { set: { [b]: 'kept' } });
@@ -45,7 +45,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     expect(await stage.show('server')).not.toHaveProperty([a]);
   });
 
-  it('sealed values come back too, and the client cannot read them', async () => {
+  it('sealed values come back, and the client cannot read them', async () => {
     const name = stage.fresh('sealed');
     await stage.change('session', { set: { [name]: 'a secret' } });
     expect(await stage.show('session')).toMatchObject({ [name]: 'a secret' });
@@ -61,7 +61,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
       expect(Object.keys(params?._meta ?? {}).filter((key) => key.startsWith('http:'))).toEqual([]);
   });
 
-  it('[J-05] null deletes', async () => {
+  it('[J-05] null deletes a key', async () => {
     const name = stage.fresh();
     await stage.change('session', { set: { [name]: 1 } });
     await stage.change('session', { remove: [name] });
@@ -69,7 +69,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     expect(stage.valise.jar.list({ key: name })).toEqual([]);
   });
 
-  it('[J-06] [J-07] names that a result does not mention stay; one that it mentions is replaced whole', async () => {
+  it('[J-06] [J-07] a result replaces the keys that it names, and leaves the others', async () => {
     const [a, b] = [stage.fresh(), stage.fresh()];
     await stage.change('session', { set: { [a]: { x: 1, y: 2 }, [b]: 'stays' } });
     await stage.change('session', { set: { [a]: { z: 3 } } });
@@ -78,7 +78,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     expect(held[b]).toBe('stays');
   });
 
-  it('[J-08] state goes with every request', async () => {
+  it('[J-08] state is sent with every request', async () => {
     const [a, b] = [stage.fresh(), stage.fresh()];
     await stage.change('session', { set: { [a]: 1 } });
     await stage.change('server', { set: { [b]: 2 } });
@@ -99,7 +99,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
       expect(readState(params?._meta)).toMatchObject({ session: { [a]: 1 }, server: { [b]: 2 } });
   });
 
-  it('[J-09] without state nothing is sent', async () => {
+  it('[J-09] a client without state sends none', async () => {
     const empty = await openValise({ store: 'memory:', allowLocal: true });
     await stage.seen();
     const other = await stage.connect(stage.target, empty);
@@ -110,7 +110,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     await empty.close();
   });
 
-  it('[J-10] session scope is a session’s alone, and ends with it', async () => {
+  it('[J-10] session scope belongs to one session, and ends with it', async () => {
     const [a, b, c] = [stage.fresh(), stage.fresh(), stage.fresh()];
     await stage.change('session', { set: { [a]: 1 } });
     await stage.change('server', { set: { [b]: 2 } });
@@ -124,7 +124,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     expect(await stage.show('session')).toMatchObject({ [a]: 1 });
   });
 
-  it('[J-11] server scope stays when the client starts again', async () => {
+  it('[J-11] server scope survives a restart of the client', async () => {
     const store = memoryStore();
     const name = stage.fresh('sealed');
     for (const expected of [{}, { [name]: 'kept' }]) {
@@ -137,7 +137,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     }
   });
 
-  it('[J-12] the client may clear at any time: one key, one scope, everything', async () => {
+  it('[J-12] a client can clear one key, one scope or everything at any time', async () => {
     const { jar } = stage.valise;
     const [a, b, c] = [stage.fresh(), stage.fresh(), stage.fresh()];
     await stage.change('session', { set: { [a]: 1, [b]: 2 } });
@@ -152,7 +152,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     expect(await stage.show('server')).toEqual({});
   });
 
-  it('[J-18] keeps 4,096 bytes a key, and 20 keys of a server', async () => {
+  it('[J-18] a client keeps 4,096 bytes per key, and 20 keys per server', async () => {
     const small = Object.fromEntries(Array.from({ length: 20 }, () => [stage.fresh(), 'x']));
     const big = stage.fresh();
     await stage.change('server', { set: { ...small, [big]: 'x'.repeat(4096 - big.length - 2) } });
@@ -160,7 +160,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     expect(stage.valise.jar.list({ key: big })).toMatchObject([{ size: 4096 }]);
   });
 
-  it('[J-19] max-age: gone when its time is over, and after 400 days in any case', async () => {
+  it('[J-19] state expires after its max-age, and after 400 days at most', async () => {
     const [brief, long] = [stage.fresh('brief'), stage.fresh()];
     await stage.change('server', { set: { [brief]: 1, [long]: 2 } });
     expect(await stage.show('server')).toMatchObject({ [brief]: 1, [long]: 2 });
@@ -171,7 +171,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     expect(await stage.show('server')).toEqual({});
   });
 
-  it('[J-21] [J-22] method-scope: sent with its methods alone, until it is set without', async () => {
+  it('[J-21] [J-22] state with a method-scope is sent only with its methods, until it is set without one', async () => {
     const name = stage.fresh('tools');
     const sentWith = async () => {
       await stage.seen();
@@ -185,7 +185,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
     expect(await sentWith()).toEqual(['tools/list', 'prompts/list', 'tools/call']);
   });
 
-  it('[J-23] path scope: down to one tool, one prompt, one completion', async () => {
+  it('[J-23] a path scope limits state to one tool, one prompt or one completion', async () => {
     const names = [stage.fresh('show'), stage.fresh('greet'), stage.fresh('complete')] as const;
     await stage.change('session', { set: Object.fromEntries(names.map((name) => [name, 1])) });
     await stage.seen();
@@ -222,7 +222,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
   });
 
   if (over === 'stdio') {
-    it('[J-17] [J-26] a stdio server is its file and its package', async () => {
+    it('[J-17] [J-26] a stdio server is identified by its file and its package', async () => {
       const name = stage.fresh();
       await stage.change('server', { set: { [name]: 1 } });
       const [entry] = stage.valise.jar.list({ key: name });

@@ -6,8 +6,8 @@ import { completable as completableV2 } from '@modelcontextprotocol/server';
 import { createValise, type Json } from 'mcp-valise/server';
 import { z } from 'zod';
 import { type Example, serveIfMain } from '../../examples/serve.ts';
-import { instrument } from '../../src/link/instrument.ts';
-import type { TransportLike } from '../../src/link/transport.ts';
+import type { TransportLike } from '../../src/core/instrument.ts';
+import { instrument } from '../../src/core/instrument.ts';
 import { isRequest, type Request, readState } from '../../src/wire/index.ts';
 
 const plain = true;

@@ -51,9 +51,9 @@ const PAIRS = (['v1', 'v2'] as const).flatMap((sdk) =>
 const person = () => accept({ name: 'Ada' });
 
 describe.each(PAIRS)(
-  'where a server with sessions was replaced by one without, SDK $sdk, and the client is of $client',
+  'an SDK $client client whose SDK $sdk server with sessions was replaced by one without',
   ({ sdk, client }) => {
-    it('a client with Valise begins a new session by itself, and can be asked', async () => {
+    it('a client with Valise starts a new session automatically when the server was replaced, and can be asked', async () => {
       const { url, ran, replace } = await place(sdk);
       const host = askable(client, 'legacy', person);
       const valise = await openValise({ store: memoryStore() });
@@ -67,7 +67,7 @@ describe.each(PAIRS)(
       await valise.close();
     });
 
-    it('any other hears that its session is gone, and can be asked once it has connected again', async () => {
+    it('a stock client gets session not found when the server was replaced, and can be asked after it reconnects', async () => {
       const { url, ran, replace } = await place(sdk);
       const connected = async () => {
         const host = askable(client, 'legacy', person);

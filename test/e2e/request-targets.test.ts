@@ -39,17 +39,20 @@ describe('malformed request targets', { timeout: 60_000 }, () => {
     ['work-items', '--sdk', 'v2', '--stateless'],
     ['vault', '--sdk', 'v1'],
     ['vault', '--with-auth'],
-  ])('get 400 from the example %s %s %s %s, which goes on', async (name, ...args) => {
-    const example = await startHttp(
-      name,
-      args.filter((arg) => arg !== undefined),
-    );
-    onTestFinished(async () => void (await example.stop('SIGTERM')));
-    await expectRefused(example.url);
-    expect(example.child.exitCode).toBeNull();
-  });
+  ])(
+    'the example %s %s %s %s answers malformed request targets with 400, and keeps running',
+    async (name, ...args) => {
+      const example = await startHttp(
+        name,
+        args.filter((arg) => arg !== undefined),
+      );
+      onTestFinished(async () => void (await example.stop('SIGTERM')));
+      await expectRefused(example.url);
+      expect(example.child.exitCode).toBeNull();
+    },
+  );
 
-  it('get 400 from a cluster, whose front goes on', async () => {
+  it('a cluster answers malformed request targets with 400, and keeps running', async () => {
     const child = spawn(process.execPath, [VALISE, 'cluster', 'shop', '--instances', '2', '--http', '0'], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

@@ -57,7 +57,7 @@ describe('[R-12] three processes that share only keys, behind nginx', () => {
     { sdk: 'v2', client: 'v1', era: 'legacy', carrier: 'dependent-each' },
     { sdk: 'v2', client: 'v2', era: 'modern', carrier: 'state' },
   ] as const)(
-    'complete a call though every instance that asked was killed before the answer ($sdk server, $client client, $era, $carrier)',
+    'a call completes even if every instance that asked was killed before the answer ($sdk server, $client client, $era, $carrier)',
     async ({ sdk, client, era, carrier }) => {
       const { url, watching, killing, killed } = await cluster(sdk);
       const valise = await openValise({ store: memoryStore(), carriers: [carrier as Carrier] });
@@ -73,7 +73,7 @@ describe('[R-12] three processes that share only keys, behind nginx', () => {
     { sdk: 'v1', client: 'v2' },
     { sdk: 'v2', client: 'v1' },
   ] as const)(
-    'complete a call of a stock client too, with a store for its mail ($sdk server, $client client)',
+    'a call of a stock client completes too if there is a store for its mail ($sdk server, $client client)',
     async ({ sdk, client }) => {
       const folder = mkdtempSync(join(tmpdir(), 'valise-rounds-'));
       ends.push(async () => rmSync(folder, { recursive: true, force: true }));

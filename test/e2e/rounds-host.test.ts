@@ -16,7 +16,7 @@ describe.each([
   { sdk: 'v2', client: 'v2', era: 'legacy' },
   { sdk: 'v2', client: 'v2', era: 'modern' },
 ] as const)('a $client host, $era, that is killed while a question is open', ({ sdk, client, era }) => {
-  it('offers the question again at its next start, and the call completes', async () => {
+  it('a host that was killed offers the open question again at its next start, and the call completes', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'valise-host-'));
     const store = `sqlite:${folder}/state.db`;
     const server = await stage({ sdk, instances: 1 });

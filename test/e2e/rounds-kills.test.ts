@@ -146,7 +146,7 @@ describe.each([
   { sdk: 'v1', era: 'legacy', kind: 'sqlite' },
 ] as const)('$sdk instances that are killed at random, with a $kind store', ({ sdk, era, kind }) => {
   it(
-    `[R-12] complete every flow, or know that an effect was cut off; none completes twice (${FLOWS} flows)`,
+    `[R-12] every flow completes or reports an interrupted effect, and none completes twice (${FLOWS} flows)`,
     async (context) => {
       const folder = mkdtempSync(join(tmpdir(), 'valise-kills-'));
       ends.push(async () => rmSync(folder, { recursive: true, force: true }));

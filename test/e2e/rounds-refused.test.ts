@@ -16,7 +16,7 @@ const META = {
 };
 const SECRET = 'harbour-seven';
 
-it('[R-10] a context that was altered is refused, and neither it nor what is in it is in the log', async () => {
+it('[R-10] an altered flow context is refused, and the log contains neither the context nor its contents', async () => {
   const key = generateKey();
   const server = await startHttp('work-items', ['--stateless'], { VALISE_KEYS: key });
   const say = async (more: object = {}) => {

@@ -20,7 +20,7 @@ describe.each([
     env: { VALISE_KEYS: generateKey() },
   };
 
-  it('go through the rounds of the example', async () => {
+  it('a stdio server and its client complete the rounds of the example', async () => {
     const valise = await openValise({ store: memoryStore() });
     const host = askable(client, era, asTheSeed);
     await valise.connect(host, command);
@@ -28,7 +28,7 @@ describe.each([
     await host.close();
   });
 
-  it('go on where another process of the server takes the answer', async () => {
+  it('a call continues if another process of the stdio server gets the answer', async () => {
     const store = memoryStore();
     const before = await openValise({ store });
     const host = askable(client, era, () => {
@@ -49,7 +49,7 @@ describe.each([
     await next.close();
   });
 
-  it('work the same with a stock client', async () => {
+  it('a stdio server and a stock client complete the rounds of the example', async () => {
     const host = askable(client, era, asTheSeed);
     const spawned = {
       ...command,

@@ -17,7 +17,7 @@ describe.each([
 ] as const)(
   'an SDK $sdk server without sessions and a stock $client client, $era',
   ({ sdk, client, era }) => {
-    it('asks and goes on, each time on another instance', async () => {
+    it('a server without sessions asks a stock client and continues, each time on another instance', async () => {
       const { urls, fetch, seen, close } = await stage({ sdk, options: { store: memoryStore() } });
       const host = askable(client, era, asTheSeed);
       await host.connect(stock(client, urls[0] as URL, { fetch: fetch as never }));
@@ -28,7 +28,7 @@ describe.each([
       await close();
     });
 
-    it('needs no store on a single instance', async () => {
+    it('a single instance can ask a stock client without a store', async () => {
       const { urls, close } = await stage({ sdk, instances: 1 });
       const host = askable(client, era, asTheSeed);
       await host.connect(stock(client, urls[0] as URL, {}));
@@ -37,7 +37,7 @@ describe.each([
       await close();
     });
 
-    it('completes where the instance that asked is gone before the answer', async () => {
+    it('a call of a stock client completes even if the instance that asked is gone before the answer', async () => {
       const { urls, fetch, seen, stop, close } = await stage({ sdk, options: { store: memoryStore() } });
       const host = askable(client, era, async (params) => {
         await stop(seen.at(-1)?.instance as number);

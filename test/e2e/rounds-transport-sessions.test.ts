@@ -20,7 +20,7 @@ describe.each(PAIRS)(
       return { valise, store };
     };
 
-    it('go through the rounds of the example', async () => {
+    it('a server with transport sessions and its client complete the rounds of the example', async () => {
       const server = await stage({ sdk, instances: 1, stateless: false });
       const host = askable(client, 'legacy', asTheSeed);
       await open(server.urls[0] as URL, host);
@@ -33,7 +33,7 @@ describe.each(PAIRS)(
     it.each([
       { session: 'the same session', resume: true },
       { session: 'another session', resume: false },
-    ])('leave a question open, and go on in the next process, in $session', async ({ resume }) => {
+    ])('a question that is left open is answered in the next process, in $session', async ({ resume }) => {
       const server = await stage({ sdk, instances: 1, stateless: false });
       const url = server.urls[0] as URL;
       const host = askable(client, 'legacy', () => {
@@ -60,29 +60,35 @@ describe.each(PAIRS)(
 it.each([
   { edge: 'an edge', args: [], announces: true },
   { edge: 'no edge', args: ['--no-edge'], announces: false },
-])('a server with $edge says whether it carries its questions', async ({ args, announces }) => {
-  const server = await startHttp('greeter', args);
-  const params = {
-    protocolVersion: '2025-11-25',
-    capabilities: {},
-    clientInfo: { name: 'me', version: '1' },
-  };
-  const response = await fetch(server.url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }),
-  });
-  const text = await response.text();
-  expect(text).toContain('"serverInfo"');
-  expect(text.includes('dev.valise/rounds')).toBe(announces);
-  await server.stop('SIGTERM');
-});
+])(
+  'a server with $edge announces correctly whether it carries its questions',
+  async ({ args, announces }) => {
+    const server = await startHttp('greeter', args);
+    const params = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 'me', version: '1' },
+    };
+    const response = await fetch(server.url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }),
+    });
+    const text = await response.text();
+    expect(text).toContain('"serverInfo"');
+    expect(text.includes('dev.valise/rounds')).toBe(announces);
+    await server.stop('SIGTERM');
+  },
+);
 
-it.each(['v1', 'v2'] as const)('a stock client of such a server is asked too (SDK %s)', async (sdk) => {
-  const server = await stage({ sdk, instances: 1, stateless: false });
-  const host = askable(sdk, 'legacy', asTheSeed);
-  await host.connect(makeTransport({ client: sdk, era: 'legacy' } as never, server.urls[0] as URL));
-  expect(await callText(host, 'update_work_item', RESOLVE)).toBe(RESOLVED);
-  await host.close();
-  await server.close();
-});
+it.each(['v1', 'v2'] as const)(
+  'a server with transport sessions asks a stock client too (SDK %s)',
+  async (sdk) => {
+    const server = await stage({ sdk, instances: 1, stateless: false });
+    const host = askable(sdk, 'legacy', asTheSeed);
+    await host.connect(makeTransport({ client: sdk, era: 'legacy' } as never, server.urls[0] as URL));
+    expect(await callText(host, 'update_work_item', RESOLVE)).toBe(RESOLVED);
+    await host.close();
+    await server.close();
+  },
+);

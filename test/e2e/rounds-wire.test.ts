@@ -78,7 +78,7 @@ describe.each([
     else await valise.connect(host, sdkTransport(set));
   };
 
-  it('[R-01][R-02][J-24] with the top-level state', async () => {
+  it('[R-01][R-02][J-24] the example works with the top-level state', async () => {
     const said = await resolve(ours('state'));
     const [, [, first], , [, second]] = said as [
       unknown,
@@ -97,7 +97,7 @@ describe.each([
     expect(second.id).not.toBe(first.id);
   });
 
-  it('[R-06][R-08] with one state in dependent_requests', async () => {
+  it('[R-06][R-08] the example works with one shared state in dependent_requests', async () => {
     const said = await resolve(ours('dependent-shared'));
     const states = [said[1]?.[1].dependent_requests.state, said[3]?.[1].dependent_requests.state];
     const ids = [0, 2, 4].map((at) => said[at]?.[1].id);
@@ -136,7 +136,7 @@ describe.each([
     expect(new Set(ids).size).toBe(3);
   });
 
-  it('[R-07][R-08] with a state for each request in dependent_requests', async () => {
+  it('[R-07][R-08] the example works with a state for each request in dependent_requests', async () => {
     const said = await resolve(ours('dependent-each'));
     const states = [1, 3].map((at) => said[at]?.[1].dependent_requests.requests[0].state);
     expect(
@@ -154,7 +154,7 @@ describe.each([
     ]);
   });
 
-  it('[R-09] with the context in the id, for a stock client', async () => {
+  it('[R-09] the example works with the context in the id, for a stock client', async () => {
     const said = await resolve((host, set) => host.connect(sdkTransport(set)));
     const ids = [1, 3].map((at) => said[at]?.[1].id);
     expect(said).toEqual([
@@ -167,41 +167,45 @@ describe.each([
     ]);
   });
 
-  it.runIf(sdk === 'v2' && client === 'v2')('with requestState, on 2026-07-28', modernOnly, async () => {
-    const said = await resolve(ours('state'), 'modern');
-    const states = [1, 3].map((at) => said[at]?.[1].result.requestState);
-    const [first, , second, , third] = said.map(([, message]) => message);
-    for (const message of [first, second, third]) {
-      delete message.params._meta;
-      expect(message).toMatchObject({ jsonrpc: '2.0', method: 'tools/call' });
-    }
-    expect(first.params).toEqual(CALL);
-    expect(said[1]?.[1]).toEqual({
-      jsonrpc: '2.0',
-      id: first.id,
-      result: {
+  it.runIf(sdk === 'v2' && client === 'v2')(
+    'the example works with requestState on 2026-07-28',
+    modernOnly,
+    async () => {
+      const said = await resolve(ours('state'), 'modern');
+      const states = [1, 3].map((at) => said[at]?.[1].result.requestState);
+      const [first, , second, , third] = said.map(([, message]) => message);
+      for (const message of [first, second, third]) {
+        delete message.params._meta;
+        expect(message).toMatchObject({ jsonrpc: '2.0', method: 'tools/call' });
+      }
+      expect(first.params).toEqual(CALL);
+      expect(said[1]?.[1]).toEqual({
+        jsonrpc: '2.0',
+        id: first.id,
+        result: {
+          resultType: 'input_required',
+          inputRequests: { resolution: ask(FIRST) },
+          requestState: SEALED,
+          _meta: expect.objectContaining({ 'io.modelcontextprotocol/serverInfo': expect.anything() }),
+        },
+      });
+      expect(second.params).toEqual({
+        ...CALL,
+        inputResponses: { resolution: duplicate },
+        requestState: states[0],
+      });
+      expect(said[3]?.[1].result).toMatchObject({
         resultType: 'input_required',
-        inputRequests: { resolution: ask(FIRST) },
+        inputRequests: { duplicateOf: ask(SECOND) },
         requestState: SEALED,
-        _meta: expect.objectContaining({ 'io.modelcontextprotocol/serverInfo': expect.anything() }),
-      },
-    });
-    expect(second.params).toEqual({
-      ...CALL,
-      inputResponses: { resolution: duplicate },
-      requestState: states[0],
-    });
-    expect(said[3]?.[1].result).toMatchObject({
-      resultType: 'input_required',
-      inputRequests: { duplicateOf: ask(SECOND) },
-      requestState: SEALED,
-    });
-    expect(third.params).toEqual({
-      ...CALL,
-      inputResponses: { duplicateOf: original },
-      requestState: states[1],
-    });
-    expect(said[5]?.[1].result).toMatchObject({ resultType: 'complete', ...DONE });
-    expect(new Set([first.id, second.id, third.id]).size).toBe(3);
-  });
+      });
+      expect(third.params).toEqual({
+        ...CALL,
+        inputResponses: { duplicateOf: original },
+        requestState: states[1],
+      });
+      expect(said[5]?.[1].result).toMatchObject({ resultType: 'complete', ...DONE });
+      expect(new Set([first.id, second.id, third.id]).size).toBe(3);
+    },
+  );
 });

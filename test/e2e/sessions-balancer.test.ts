@@ -74,7 +74,7 @@ const needed = because('needs Redis, PostgreSQL and nginx');
 
 describe.skipIf(noServices)('three instances behind a balancer, one killed every second', needed, () => {
   it.each(WAYS)(
-    '[S-21] [S-34] lose no update of stored sessions on $kind, with SDK $sdk servers ($era)',
+    '[S-21] [S-34] stored sessions on $kind lose no update while instances are killed, with SDK $sdk servers ($era)',
     { timeout },
     async ({ kind, sdk, era }) => {
       const url = (await service(kind)) as string;
@@ -100,7 +100,7 @@ describe.skipIf(noServices)('three instances behind a balancer, one killed every
   );
 
   it.each(WAYS)(
-    '[S-21] [S-33] [S-34] serve sealed sessions of SDK $sdk servers ($era) without a store: the last answer wins, and nothing else goes wrong',
+    '[S-21] [S-33] [S-34] sealed sessions of SDK $sdk servers ($era) work without a store while instances are killed, and the last response wins',
     {
       timeout,
     },

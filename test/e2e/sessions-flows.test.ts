@@ -127,8 +127,8 @@ async function open(
 
 const WHERE = '$client client, $server server, $era, answers by $by';
 
-describe.each(WAYS)(`a session that is made anew where it is gone (${WHERE})`, (way) => {
-  it('[S-14] takes no call over whose handler has run', async () => {
+describe.each(WAYS)(`a session that is recreated when it is gone (${WHERE})`, (way) => {
+  it('[S-14] a recreated session does not repeat a call whose handler has run', async () => {
     const { call, sessions, served, orders, release } = await open(way, 'stored');
     const session = await sessions.create({ onGone: 'recreate' });
     const before = session.id;
@@ -145,7 +145,7 @@ describe.each(WAYS)(`a session that is made anew where it is gone (${WHERE})`, (
     expect([session.isGone, session.id === before]).toEqual([false, false]);
   });
 
-  it('[S-14] takes no call over whose handler is to run again', async () => {
+  it('[S-14] a recreated session does not repeat a call whose handler is about to run again', async () => {
     const store = memoryStore();
     const { call, sessions, served, orders, release } = await open(way, 'stored', yes, store);
     const session = await sessions.create({ onGone: 'recreate' });
@@ -168,7 +168,7 @@ describe.each(WAYS)(`a session that is made anew where it is gone (${WHERE})`, (
   });
 
   it.each(['stored', 'sealed'] as const)(
-    '[S-14] takes no call over that has asked something (%s)',
+    '[S-14] a recreated session does not repeat a call that has asked a question (%s)',
     async (mode) => {
       const { call, sessions, served, orders, asked, asking, valise } = await open(way, mode);
       const session = await sessions.create({ onGone: 'recreate' });
@@ -189,7 +189,7 @@ describe.each(WAYS)(`a session that is made anew where it is gone (${WHERE})`, (
 
 describe.each(WAYS)(`a call whose session is deleted while it asks (${WHERE})`, (way) => {
   it.each([{ label: 'kept' }, { onGone: 'recreate' as const }])(
-    'fails, and leaves nothing open: %o',
+    'a call whose session is deleted while it asks fails, and leaves no pending question: %o',
     async (options) => {
       const { call, sessions, orders, asked, asking, valise } = await open(way, 'sealed');
       const session = await sessions.create(options);
@@ -205,7 +205,7 @@ describe.each(WAYS)(`a call whose session is deleted while it asks (${WHERE})`, 
     },
   );
 
-  it.skipIf(way.by === 'id')('is over where it was left open', byIdAlone, async () => {
+  it.skipIf(way.by === 'id')('a pending question whose session is deleted is gone', byIdAlone, async () => {
     const { call, sessions, valise, asking } = await open(way, 'sealed', leave);
     const session = await sessions.create();
     await expect(call(session, 'wizard')).rejects.toThrow(/waits|left open/);
@@ -220,7 +220,7 @@ describe.each(WAYS)(`a call whose session is deleted while it asks (${WHERE})`, 
 describe.each(WAYS)(`a session in which calls are made while another one asks (${WHERE})`, (way) => {
   describe.each(['sealed', 'stored'] as const)('%s', (mode) => {
     it.each([1, 4])(
-      '[S-21] keeps what they changed and what that one changed: %i in between',
+      '[S-21] a session keeps the changes of a call that asks and of %i calls in between',
       async (changes) => {
         const { call, sessions, asking } = await open(way, mode);
         const session = await sessions.create();
@@ -235,20 +235,24 @@ describe.each(WAYS)(`a session in which calls are made while another one asks ($
       },
     );
 
-    it.skipIf(way.by === 'id')('[S-21] keeps both where the question was left open', byIdAlone, async () => {
-      const { call, sessions, asking, valise } = await open(way, mode, leave);
-      const session = await sessions.named('till');
-      await expect(call(session, 'wizard')).rejects.toThrow(/waits|left open/);
-      for (const asked of ['a', 'b']) {
-        await call(session, 'count');
-        const [round] = await valise.pending.list();
-        const answer = { action: 'accept', content: { [asked]: 'yes' } };
-        await valise.pending.answer(round!.id, answer);
-      }
-      expect(JSON.parse(await call(session, 'look'))).toEqual({ n: 2, wizard: 'done' });
-      asking.ask = yes;
-      expect(await call(session, 'wizard')).toBe('"done"');
-      expect(await call(session, 'count')).toBe('3');
-    });
+    it.skipIf(way.by === 'id')(
+      '[S-21] a session keeps the changes of both calls if the question was left open',
+      byIdAlone,
+      async () => {
+        const { call, sessions, asking, valise } = await open(way, mode, leave);
+        const session = await sessions.named('till');
+        await expect(call(session, 'wizard')).rejects.toThrow(/waits|left open/);
+        for (const asked of ['a', 'b']) {
+          await call(session, 'count');
+          const [round] = await valise.pending.list();
+          const answer = { action: 'accept', content: { [asked]: 'yes' } };
+          await valise.pending.answer(round!.id, answer);
+        }
+        expect(JSON.parse(await call(session, 'look'))).toEqual({ n: 2, wizard: 'done' });
+        asking.ask = yes;
+        expect(await call(session, 'wizard')).toBe('"done"');
+        expect(await call(session, 'count')).toBe('3');
+      },
+    );
   });
 });

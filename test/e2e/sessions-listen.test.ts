@@ -56,7 +56,7 @@ const STDIO = HOSTS.flatMap((host) =>
 describe.each(STDIO)(
   'listening of a $client client ($era) to a $sdk server over stdio',
   ({ client: major, era, sdk }) => {
-    it('[S-28] [S-29] [S-30] knows which session each notification is for', async () => {
+    it('[S-28] [S-29] [S-30] a listening client knows the session of each notification', async () => {
       const command = {
         command: process.execPath,
         args: args('--stdio', '--sdk', sdk),
@@ -96,7 +96,7 @@ describe.each(['redis', 'postgres'] as const)('listening across instances on %s'
     { client: 'v1', era: 'legacy', sdk: 'v1' },
     { client: 'v2', era: 'modern', sdk: 'v2' },
   ] as const)(
-    '[S-28] [S-34] of a $client client: what one instance tells, the listeners of another hear',
+    '[S-28] [S-34] a $client client that listens on one instance receives the notifications of another',
     because('needs Redis'),
     async ({ sdk, ...host }) => {
       const [one, two] = await Promise.all([serveHttp(sdk, url as string), serveHttp(sdk, url as string)]);

@@ -32,7 +32,7 @@ async function call(client: Client, name: string): Promise<string> {
 }
 
 describe('a call over stdio that asks, on 2026-07-28', () => {
-  it('goes on in its own session, or in none, whatever brought the question in', async () => {
+  it('a call that asks continues in its own session, or in none, whichever context delivers the question', async () => {
     const valise = await openValise({ store: 'memory:' });
     const keys = generateKey();
     const first = await connect(valise, keys);
@@ -45,7 +45,7 @@ describe('a call over stdio that asks, on 2026-07-28', () => {
     expect(await call(second, 'greet')).toMatch(/^Hello Ada of nowhere, 1\.$/);
   });
 
-  describe('after its session was made anew', () => {
+  describe('a call whose session was replaced', () => {
     const forget = (client: Client, sessionId: string) => {
       const { session, method } = NAMES.modern;
       const params = { _meta: { [session]: { sessionId } } };
@@ -60,7 +60,7 @@ describe('a call over stdio that asks, on 2026-07-28', () => {
       return { valise, client, session, before };
     };
 
-    it('goes on in the new one, in the course of its caller', async () => {
+    it('a call whose session was replaced continues in the new session, in the async context of its caller', async () => {
       const { client, session, before } = await stage();
       const caller = new AsyncLocalStorage<string>();
       const greeted = await caller.run('me', () =>
@@ -74,7 +74,7 @@ describe('a call over stdio that asks, on 2026-07-28', () => {
       expect(await call(client, 'greet')).toBe('Hello Ada of nowhere, 1.');
     });
 
-    it('names the round that it leaves open, which is answered in the new one', async () => {
+    it('a call whose session was replaced names its pending question, which is answered in the new session', async () => {
       const { valise, client, session } = await stage();
       client.setRequestHandler('elicitation/create', async () => {
         throw new LeaveOpen();

@@ -73,14 +73,14 @@ describe.each(WAYS)(
     };
     let session: { sessionId: string; state: string } | undefined;
 
-    it('[S-04] [S-24] creation', async () => {
+    it('[S-04] [S-24] creating a session matches the vector of the draft', async () => {
       const { response, request } = vector('seed002-create');
       const answer = await send({ request, response });
       expectLike(answer, response);
       ({ session } = (answer as unknown as { result: { session: NonNullable<typeof session> } }).result);
     });
 
-    it('[S-07] [S-08] [S-09] [S-24] usage, with an updated state', async () => {
+    it('[S-07] [S-08] [S-09] [S-24] using a session and updating its state matches the vector of the draft', async () => {
       const { response, request } = vector('seed002-use');
       const { sessionId, state } = session!;
       const answer = await send({ request, response }, { sessionId, state });
@@ -92,7 +92,7 @@ describe.each(WAYS)(
       expect(_meta[KEY]?.state).not.toBe(state);
     });
 
-    it('[S-13] [S-24] not found', async () => {
+    it('[S-13] [S-24] session not found matches the vector of the draft', async () => {
       const { response, request } = vector('seed002-not-found');
       expect(await send({ request, response })).toEqual(response);
     });

@@ -48,7 +48,7 @@ describe.each(MATRIX)(
       return client;
     };
 
-    it('[S-07] [S-10] [S-22] [S-25] [S-31] keep notes apart, and gate what needs a session', async () => {
+    it('[S-07] [S-10] [S-22] [S-25] [S-31] sessions separate notes, and gate operations that require a session', async () => {
       const client = await connect();
       const sessions = valise.sessions(client);
       const [a, b] = [await sessions.create({ label: 'a' }), await sessions.create()];
@@ -64,7 +64,7 @@ describe.each(MATRIX)(
       await expect(append('lost')).rejects.toMatchObject(required);
     });
 
-    it('[S-12] [S-13] [S-14] [S-26] are forked, resumed, deleted and gone', async () => {
+    it('[S-12] [S-13] [S-14] [S-26] sessions can be forked, resumed and deleted, and are then gone', async () => {
       const client = await connect();
       const sessions = valise.sessions(client);
       const session = await sessions.create({ label: 'refactor' });
@@ -85,7 +85,7 @@ describe.each(MATRIX)(
       expect((await valise.sessions.kept()).map(({ label }) => label)).toEqual(['sub']);
     });
 
-    it('[S-05] [S-06] are kept for one server and one user, and go nowhere else', async () => {
+    it('[S-05] [S-06] sessions are kept for one server and one user, and are sent to no other', async () => {
       const append = (client: AnyClient) => callText(client, 'notebook_append', { text: 'x' });
       const client = await connect();
       const session = await valise.sessions(client).named('refactor');

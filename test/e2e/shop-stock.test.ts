@@ -50,20 +50,23 @@ describe.each(['v1', 'v2'])('stock clients at the shop on SDK %s', (sdk) => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it.each(legacyHosts)('$client over HTTP: a cart for each session, from the store', async (host) => {
-    const [one, other] = [await connected(host, kept.url), await connected(host, kept.url)];
-    await callText(one, 'add_item', { item: 'cucumber', price: 40 });
-    await callText(one, 'add_item', { item: 'tomato', price: 60 });
-    expect(await callText(one, 'view_cart')).toBe('Cart: cucumber, tomato; total 100');
-    expect(await callText(other, 'view_cart')).toBe('Cart: empty');
-    await callText(one, 'remember', { name: 'colour', value: 'green' });
-    expect(await callText(one, 'recall', { name: 'colour' })).toBe('green');
-    expect(await callText(other, 'recall', { name: 'colour' })).toBe('Nothing is remembered as colour.');
-    await Promise.all([one.close(), other.close()]);
-  });
+  it.each(legacyHosts)(
+    'a stock $client client over HTTP gets a cart for each session from the store',
+    async (host) => {
+      const [one, other] = [await connected(host, kept.url), await connected(host, kept.url)];
+      await callText(one, 'add_item', { item: 'cucumber', price: 40 });
+      await callText(one, 'add_item', { item: 'tomato', price: 60 });
+      expect(await callText(one, 'view_cart')).toBe('Cart: cucumber, tomato; total 100');
+      expect(await callText(other, 'view_cart')).toBe('Cart: empty');
+      await callText(one, 'remember', { name: 'colour', value: 'green' });
+      expect(await callText(one, 'recall', { name: 'colour' })).toBe('green');
+      expect(await callText(other, 'recall', { name: 'colour' })).toBe('Nothing is remembered as colour.');
+      await Promise.all([one.close(), other.close()]);
+    },
+  );
 
   it.each(hosts)(
-    '$client ($era) over stdio: a cart for each process, memories for the user',
+    'a stock $client client ($era) over stdio gets a cart for each process, and memories for the user',
     async (host) => {
       const command = commandOf(
         'shop',
@@ -88,7 +91,7 @@ describe.each(['v1', 'v2'])('stock clients at the shop on SDK %s', (sdk) => {
   );
 
   it.each(hosts)(
-    '$client ($era) without a store: an error on set that says so, and reading goes on',
+    'a stock $client client ($era) without a store gets an error on set, and reading still works',
     async (host) => {
       const client = await connected(host, bare.url);
       expect(await client.callTool({ name: 'add_item', arguments: { item: 'tomato' } })).toMatchObject({
@@ -101,7 +104,7 @@ describe.each(['v1', 'v2'])('stock clients at the shop on SDK %s', (sdk) => {
   );
 
   it.each(legacyHosts)(
-    '$client over stateless HTTP: a cart for each sealed session, on any instance',
+    'a stock $client client over stateless HTTP gets a cart for each sealed session, on any instance',
     async (host) => {
       const [one, other] = [await connected(host, stateless[0].url), await connected(host, stateless[1].url)];
       await callText(one, 'add_item', { item: 'cucumber', price: 40 });
@@ -116,7 +119,7 @@ describe.each(['v1', 'v2'])('stock clients at the shop on SDK %s', (sdk) => {
   );
 
   it.each(hosts.filter(({ era }) => era === 'modern'))(
-    '$client ($era) over HTTP without auth: an error on set that says so',
+    'a stock $client client ($era) over HTTP without auth gets an error on set that says so',
     async (host) => {
       const client = await connected(host, kept.url);
       expect(await callText(client, 'apply_coupon', { code: 'X' })).toMatch(

@@ -52,7 +52,7 @@ describe.each(WAYS)('the shop over $way, $era era, seen on the wire', ({ http, e
 
   afterAll(() => shop.stop('SIGTERM'));
 
-  it('has the tools of the shop', async () => {
+  it('the shop lists its tools', async () => {
     const { tools } = resultOf(await wire.request('tools/list')) as unknown as {
       tools: { name: string; inputSchema: { properties?: object; required?: string[] } }[];
     };
@@ -71,7 +71,7 @@ describe.each(WAYS)('the shop over $way, $era era, seen on the wire', ({ http, e
     ]);
   });
 
-  it('[J-02] [J-06] [J-07] puts the cart of the draft into the client', async () => {
+  it('[J-02] [J-06] [J-07] the shop puts the cart of the draft into the client', async () => {
     const first = await call(wire, 'add_item', { item: 'cucumber', price: 40 }, empty);
     expect(stateMeta(first)).toEqual(
       written(era, 'session', { 'Cart Contents': { items: ['cucumber'], price: 40 } }),
@@ -92,7 +92,7 @@ describe.each(WAYS)('the shop over $way, $era era, seen on the wire', ({ http, e
     expect(stateMeta(view)).toEqual({});
   });
 
-  it('[J-05] clears with null', async () => {
+  it('[J-05] the shop clears the cart with null', async () => {
     const held = { 'Cart Contents': { items: ['tomato'], price: 60 }, 'Coupon Code': 'XYZZY' };
     const cleared = await call(wire, 'clear_cart', {}, written(era, 'session', held));
     expect(textOf(cleared)).toBe('Cart: empty');
@@ -101,7 +101,7 @@ describe.each(WAYS)('the shop over $way, $era era, seen on the wire', ({ http, e
     );
   });
 
-  it('[J-03] remembers under seal, in server scope', async () => {
+  it('[J-03] the shop seals memories in server scope', async () => {
     const set = await call(wire, 'remember', { name: 'colour', value: 'green' }, empty);
     const meta = stateMeta(set);
     const scope = (era === 'modern' ? (meta[MODERN] as Meta)['server'] : meta[SERVER]) as Record<
@@ -122,7 +122,7 @@ describe.each(WAYS)('the shop over $way, $era era, seen on the wire', ({ http, e
     );
   });
 
-  it('a forged memory is no memory', async () => {
+  it('the shop ignores a forged memory', async () => {
     const forged = written(era, 'server', { colour: 'v1.AAAAAAAA.AAAA' });
     expect(textOf(await call(wire, 'recall', { name: 'colour' }, forged))).toBe(
       'Nothing is remembered as colour.',
@@ -134,17 +134,20 @@ describe.each(WAYS)('the shop over $way, $era era, seen on the wire', ({ http, e
 describe('the shop as a process', () => {
   const env = { VALISE_KEYS };
 
-  it.each(['v1', 'v2'])('%s over stdio ends with its input, and on SIGTERM', async (sdk) => {
-    for (const signal of [undefined, 'SIGTERM'] as const) {
-      const shop = start('shop', ['--stdio', '--sdk', sdk], env);
-      const wire = await stdioWire(shop, 'legacy', CARRIES);
-      await call(wire, 'view_cart');
-      if (!signal) shop.child.stdin?.end();
-      expect(await shop.stop(signal)).toBe(0);
-    }
-  });
+  it.each(['v1', 'v2'])(
+    'the shop on SDK %s over stdio exits when its input ends, and on SIGTERM',
+    async (sdk) => {
+      for (const signal of [undefined, 'SIGTERM'] as const) {
+        const shop = start('shop', ['--stdio', '--sdk', sdk], env);
+        const wire = await stdioWire(shop, 'legacy', CARRIES);
+        await call(wire, 'view_cart');
+        if (!signal) shop.child.stdin?.end();
+        expect(await shop.stop(signal)).toBe(0);
+      }
+    },
+  );
 
-  it.each(['v1', 'v2'])('%s over HTTP ends on SIGTERM and SIGINT', async (sdk) => {
+  it.each(['v1', 'v2'])('the shop on SDK %s over HTTP exits on SIGTERM and SIGINT', async (sdk) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       const shop = await startHttp('shop', ['--sdk', sdk, '--store', 'memory:'], env);
       await httpWire(shop.url, 'legacy', {});
@@ -153,25 +156,25 @@ describe('the shop as a process', () => {
     }
   });
 
-  it('says that it made up a key, where it was given none', async () => {
+  it('the shop warns that it generated a key if it has none', async () => {
     const shop = await startHttp('shop', [], { VALISE_KEYS: '' });
     await expect.poll(() => shop.stderr()).toMatch(/no keys, so one was made up.*Set VALISE_KEYS/);
     await shop.stop('SIGTERM');
   });
 
   it.each([
-    ['neither way', [], /either --stdio or --http PORT/],
-    ['both ways', ['--stdio', '--http', '0'], /either --stdio or --http PORT/],
-    ['no port', ['--http', 'x'], /--http takes a port, not x/],
-    ['no such SDK', ['--stdio', '--sdk', 'v3'], /--sdk takes v1 or v2, not v3/],
-    ['no such option', ['--stdio', '--nonsense'], /--nonsense/],
-  ])('refuses %s, and says why', async (_what, args, why) => {
+    ['neither --stdio nor --http', [], /either --stdio or --http PORT/],
+    ['both --stdio and --http', ['--stdio', '--http', '0'], /either --stdio or --http PORT/],
+    ['an invalid port', ['--http', 'x'], /--http takes a port, not x/],
+    ['an unknown SDK', ['--stdio', '--sdk', 'v3'], /--sdk takes v1 or v2, not v3/],
+    ['an unknown option', ['--stdio', '--nonsense'], /--nonsense/],
+  ])('the shop refuses %s, and says why', async (_what, args, why) => {
     const shop = start('shop', args, env);
     expect(await shop.stop()).toBe(1);
     expect(shop.stderr()).toMatch(why);
   });
 
-  it('is only at /mcp, and not for pages in a browser', async () => {
+  it('the shop serves only /mcp, and refuses pages of other origins', async () => {
     const shop = await startHttp('shop', [], env);
     expect((await fetch(new URL('/', shop.url), { method: 'POST' })).status).toBe(404);
     const origin = (value: string) =>
@@ -181,7 +184,7 @@ describe('the shop as a process', () => {
     await shop.stop('SIGTERM');
   });
 
-  it('[J-11] opens what another of its processes sealed: nothing is kept in between', async () => {
+  it('[J-11] a process of the shop opens state that another process sealed, and keeps nothing in between', async () => {
     let meta: Meta = written('legacy', 'server', {});
     for (const sdk of ['v1', 'v2']) {
       const shop = start('shop', ['--stdio', '--sdk', sdk], env);
@@ -192,7 +195,7 @@ describe('the shop as a process', () => {
     }
   });
 
-  it('[J-25] answers a call whatever state comes with it', async () => {
+  it('[J-25] the shop answers a call whatever state comes with it', async () => {
     const shop = start('shop', ['--stdio'], env);
     const wire = await stdioWire(shop, 'legacy', CARRIES);
     const deep: Meta = { [SESSION]: { 'Cart Contents': JSON.parse(`${'['.repeat(500)}${']'.repeat(500)}`) } };

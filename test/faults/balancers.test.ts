@@ -65,7 +65,7 @@ describe.skipIf(noServices)('instances that are killed in turn', because('needs 
     ['nginx', startDocumentedNginx],
     ['HAProxy', startHaproxy],
   ])(
-    'lose at most a few percent of the calls behind %s with the documented configuration',
+    'Instances that are killed in turn lose at most a few percent of the calls behind %s with the documented configuration',
     async (_, behind) => {
       const folder = mkdtempSync(join(tmpdir(), 'valise-balancer-'));
       onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -87,10 +87,13 @@ describe.skipIf(noServices)('instances that are killed in turn', because('needs 
     },
   );
 
-  it.each(['nginx.conf', 'haproxy.cfg'])('are configured in examples/%s as the documents say', (name) => {
-    const file = readFileSync(`${root}examples/${name}`, 'utf8');
-    const page = readFileSync(`${root}docs/operators.md`, 'utf8');
-    const withoutHead = file.split('\n').slice(2).join('\n').trim();
-    expect(page).toContain(withoutHead);
-  });
+  it.each(['nginx.conf', 'haproxy.cfg'])(
+    'The operators page contains the configuration in examples/%s',
+    (name) => {
+      const file = readFileSync(`${root}examples/${name}`, 'utf8');
+      const page = readFileSync(`${root}docs/operators.md`, 'utf8');
+      const withoutHead = file.split('\n').slice(2).join('\n').trim();
+      expect(page).toContain(withoutHead);
+    },
+  );
 });

@@ -13,7 +13,7 @@ describe.skipIf(noServices)('three instances', because('needs Redis, PostgreSQL 
     ['redis', 'Redis'],
     ['postgres', 'PostgreSQL'],
   ] as const)(
-    'lose and double nothing on %s while replies of the store are lost and an instance is killed',
+    'Instances on %s lose and duplicate nothing while replies of the store are lost and an instance is killed',
     async (kind, engine) => {
       const wire = await layWire((await service(kind)) as string);
       later(wire.close);

@@ -49,14 +49,14 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
     const set = (name: string, value: string) => () => admin.config('SET', name, value);
     const signal = (name: NodeJS.Signals) => () => bench.fleet.instances[0]?.signal(name);
 
-    it('Redis: no fault', () => bench.row('none', () => pause(2000)));
-    it('Redis: instances are killed', () =>
+    it('A fleet on Redis duplicates no effect without a fault', () => bench.row('none', () => pause(2000)));
+    it('A fleet on Redis duplicates no effect while instances are killed', () =>
       bench.row('instances are killed in turn (SIGKILL)', () => killInTurn(bench.fleet)));
-    it('Redis: an instance is paused', () =>
+    it('A fleet on Redis duplicates no effect while an instance is paused', () =>
       bench.row('an instance is paused for 4 s (SIGSTOP)', () =>
         during(4, signal('SIGSTOP'), signal('SIGCONT')),
       ));
-    it('Redis: the store is paused', () =>
+    it('A fleet on Redis duplicates no effect while the store is paused', () =>
       bench.row('the store is paused for 5 s (SIGSTOP)', () =>
         during(
           5,
@@ -64,11 +64,11 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
           () => process.kill(redis.pid, 'SIGCONT'),
         ),
       ));
-    it('Redis: replies are cut', () =>
+    it('A fleet on Redis duplicates no effect while replies are cut', () =>
       bench.row('a reply is lost with its connection every 50 ms', () => every(50, wire.loseReply)));
-    it('Redis: the network is frozen', () =>
+    it('A fleet on Redis duplicates no effect while the network is frozen', () =>
       bench.row('the network to the store is frozen for 5 s', () => frozen(wire)));
-    it('Redis: the store is slow', () =>
+    it('A fleet on Redis duplicates no effect while the store is slow', () =>
       bench.row('messages to and from the store take 150 ms more', () =>
         during(
           4,
@@ -76,21 +76,21 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
           () => wire.slow(0),
         ),
       ));
-    it('Redis: writes are refused', () =>
+    it('A fleet on Redis duplicates no effect while writes are refused', () =>
       bench.row('writes are refused for 3 s (`min-replicas-to-write`)', () =>
         during(3, set('min-replicas-to-write', '1'), set('min-replicas-to-write', '0')),
       ));
-    it('Redis: memory is full', () =>
+    it('A fleet on Redis duplicates no effect while memory is full', () =>
       bench.row('memory is full for 3 s (`noeviction`)', () =>
         during(3, set('maxmemory', '1'), set('maxmemory', '0')),
       ));
-    it('Redis: the store restarts', () =>
+    it('A fleet on Redis duplicates no effect while the store restarts', () =>
       bench.row('the store restarts with its data', () => redis.restart()));
-    it('Redis: a clock jumps', () =>
+    it('A fleet on Redis duplicates no effect while a clock jumps', () =>
       bench.row('the clock of an instance jumps an hour ahead, and back', () =>
         during(3, signal('SIGUSR2'), signal('SIGUSR2')),
       ));
-    it('Redis: keys are rotated', () =>
+    it('A fleet on Redis duplicates no effect while keys are rotated', () =>
       bench.row('keys are rotated, two steps rolled out in turn', async () => {
         const next = generateKey();
         for (const ring of [`${bench.keys},${next}`, `${next},${bench.keys}`]) {
@@ -116,7 +116,7 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
       bench = await openBench('Redis', { store: redis.url }, later);
     });
 
-    it('Redis: the disk is full', () =>
+    it('A fleet on Redis duplicates no effect while the disk is full', () =>
       bench.row('the disk of the append-only file is full for 4 s', () =>
         fullDisk(`/proc/${redis.pid}/root${redis.dir}`),
       ));
@@ -153,29 +153,29 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
       query(`ALTER SYSTEM SET default_transaction_read_only = ${value}`, 'SELECT pg_reload_conf()');
 
     if (durability === undefined) {
-      it('PostgreSQL: instances are killed', () =>
+      it('A fleet on PostgreSQL duplicates no effect while instances are killed', () =>
         bench.row('instances are killed in turn (SIGKILL)', () => killInTurn(bench.fleet)));
-      it('PostgreSQL: replies are cut', () =>
+      it('A fleet on PostgreSQL duplicates no effect while replies are cut', () =>
         bench.row('a reply is lost with its connection every 50 ms', () => every(50, wire.loseReply)));
-      it('PostgreSQL: the network is frozen', () =>
+      it('A fleet on PostgreSQL duplicates no effect while the network is frozen', () =>
         bench.row('the network to the store is frozen for 5 s', () => frozen(wire)));
-      it('PostgreSQL: connections are ended by the server', () =>
+      it('A fleet on PostgreSQL duplicates no effect while connections are ended by the server', () =>
         bench.row('the server ends all connections every 400 ms', () =>
           every(400, () =>
             query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'valise'"),
           ),
         ));
-      it('PostgreSQL: writes are refused', () =>
+      it('A fleet on PostgreSQL duplicates no effect while writes are refused', () =>
         bench.row('writes are refused for 3 s (read-only)', () =>
           during(3, readOnly('on'), readOnly('off')),
         ));
-      it('PostgreSQL: the store crashes and restarts', () =>
+      it('A fleet on PostgreSQL duplicates no effect while the store crashes and restarts', () =>
         bench.row('the store crashes and restarts', async () => {
           await crash(pair.primary);
           await pair.primary.start();
         }));
     }
-    it(`${name}: the replica is promoted`, () =>
+    it(`A fleet on ${name} duplicates no effect while the replica is promoted`, () =>
       bench.row(
         'the primary crashes, and the replica is promoted after 1 s',
         async () => {
@@ -206,7 +206,7 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
       bench = await openBench(name, { store: cluster.url, durability }, later);
     });
 
-    it(`${name}: a primary is killed`, () =>
+    it(`A fleet on ${name} duplicates no effect while a primary is killed`, () =>
       bench.row(
         'a primary is killed, its replica takes over, and it comes back as a replica',
         async () => {
@@ -235,7 +235,7 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
       bench = await openBench(name, { store: sentinel.url, durability }, later);
     });
 
-    it(`${name}: the primary is killed`, () =>
+    it(`A fleet on ${name} duplicates no effect while the primary is killed`, () =>
       bench.row(
         'the primary is killed, its replica takes over, and it comes back as a replica',
         async () => {
@@ -271,12 +271,14 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
       bench = await openBench('SQLite', { store: `sqlite:${folder}/state.db`, within }, later);
     });
 
-    it('SQLite: instances are killed', () =>
+    it('A fleet on SQLite duplicates no effect while instances are killed', () =>
       bench.row('instances are killed in turn (SIGKILL)', () => killInTurn(bench.fleet)));
-    it('SQLite: the database is locked', () =>
+    it('A fleet on SQLite duplicates no effect while the database is locked', () =>
       bench.row('another process locks the database for 4 s', () => locked(`${folder}/state.db`, within)));
-    it.skipIf(!hasDisk)('SQLite: the disk is full', because('needs the right to mount'), () =>
-      bench.row('the disk is full for 4 s', () => fullDisk(`/proc/${disk}/root${folder}`)),
+    it.skipIf(!hasDisk)(
+      'A fleet on SQLite duplicates no effect while the disk is full',
+      because('needs the right to mount'),
+      () => bench.row('the disk is full for 4 s', () => fullDisk(`/proc/${disk}/root${folder}`)),
     );
   });
 });

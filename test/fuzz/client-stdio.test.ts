@@ -14,7 +14,7 @@ describe.each([
   { form: 'v1', Client: ClientV1 },
   { form: 'v2', Client: ClientV2 },
 ])('a $form client that gets hostile lines from a stdio server', ({ form, Client }) => {
-  it('ends each call with a result or a typed error, and the connection serves on', {
+  it('A client ends each call with a result or a typed error, and the connection stays usable', {
     timeout: 1_200_000,
   }, async () => {
     const valise = await openValise({ store: memoryStore() });

@@ -106,7 +106,7 @@ const isRaw = (error: unknown) =>
   /^(TypeError|RangeError|ReferenceError|SyntaxError)$/.test(error.constructor.name);
 
 describe.each(FORMS)('a $form client that gets hostile answers over HTTP', (form) => {
-  it('ends each call with a result or a typed error, and gives nothing away', {
+  it('A client ends each call with a result or a typed error, and reveals no secret', {
     timeout: 1_800_000,
   }, async () => {
     vi.spyOn(console, 'warn').mockImplementation(() => {});

@@ -155,7 +155,9 @@ async function visit(port: number, era: Era, user: string) {
 }
 
 describe.each(FORMS)('a $form server that is sent hostile HTTP messages', ({ form, eras, mode, serve }) => {
-  it('answers each of them in good form, and takes no forgery', { timeout: 1_200_000 }, async () => {
+  it('A server answers each hostile HTTP message with a valid response and accepts no forgery', {
+    timeout: 1_200_000,
+  }, async () => {
     // The SDKs warn of what is done here on purpose.
     vi.spyOn(console, 'warn').mockImplementation(() => {});
     const server = fuzzedServer(mode);

@@ -24,7 +24,7 @@ async function storeOf(entries: Entries, damaged: string, value: Json): Promise<
 }
 
 describe('a server whose records are damaged', () => {
-  it('goes on serving, and answers with a result or an error that somebody wrote', {
+  it('A server continues to serve, and answers with a result or a deliberate error', {
     timeout: 600_000,
   }, async () => {
     const store = memoryStore();
@@ -153,7 +153,7 @@ async function visit(valise: ClientValise, count: (outcome: string) => void): Pr
 }
 
 describe('a client whose records are damaged', () => {
-  it('connects and calls all the same, or says with an error of ours why not', {
+  it('A client connects and calls anyway, or fails with a typed error that says why', {
     timeout: 600_000,
   }, async () => {
     vi.spyOn(console, 'warn').mockImplementation(() => {});

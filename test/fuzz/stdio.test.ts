@@ -22,7 +22,9 @@ describe.each([
   { form: 'v2', era: 'legacy', major: V2, mode: 'stored' },
   { form: 'v2 on 2026-07-28', era: 'modern', major: V2, mode: 'sealed' },
 ] as const)('a $form stdio server that is sent hostile lines', ({ form, era, major, mode }) => {
-  it('goes on serving after each of them, and takes no forgery', { timeout: 1_200_000 }, async () => {
+  it('A server continues to serve after each hostile line, and accepts no forgery', {
+    timeout: 1_200_000,
+  }, async () => {
     const server = fuzzedServer(mode);
     const sight = { user: 'nobody', handlers: 0 };
     let credited = 0;

@@ -66,7 +66,7 @@ describe.each(SEALED)('a damaged file (sealed: $sealed)', ({ sealed }) => {
     { scheme: 'file', short: 100, soak: 700 },
     { scheme: 'sqlite', short: 40, soak: 500 },
   ])(
-    'of a $scheme store gives what was stored, nothing, or an error of ours',
+    'A damaged file of a $scheme store returns the stored value, nothing, or a typed error',
     { timeout: 600_000 },
     async ({ scheme, ...cases }) => {
       const options = sealed ? { keys: KEYS } : {};
@@ -219,7 +219,7 @@ describe.each(DRIVERS)('damaged rows of $driver (sealed: $sealed)', ({ driver, i
   afterAll(() => rows?.close());
 
   const needed = { timeout: 600_000, ...because('needs a server that is not here') };
-  it.skipIf(!isHere)('give what was stored, nothing, or an error of ours', needed, async () => {
+  it.skipIf(!isHere)('Damaged rows return the stored value, nothing, or a typed error', needed, async () => {
     const store = await rows.open(sealed ? { keys: KEYS } : {});
     await fill(store);
     const whole = await Promise.all(OWNERS.map((owner) => rows.read(owner)));

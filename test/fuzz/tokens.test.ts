@@ -67,7 +67,9 @@ function forge(random: Random, tokens: readonly { readonly token: string }[]): s
 }
 
 describe('a sealer that is given a million forged tokens', () => {
-  it('opens none of them, and refuses each with a SealError', { timeout: 1_200_000 }, async () => {
+  it('A sealer opens none of a million forged tokens, and refuses each with a SealError', {
+    timeout: 1_200_000,
+  }, async () => {
     let tokens: ReturnType<typeof corpus> = [];
     let genuine = new Set<string>();
     let from = -1;

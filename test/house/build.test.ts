@@ -41,7 +41,7 @@ function build(times = 1) {
 const runs = () => readFileSync(file('runs'), 'utf8').length;
 
 describe('the build', () => {
-  it('runs where there is no dist, and not again while the sources stay the same', () => {
+  it('The build runs if there is no dist, and not again while the sources stay the same', () => {
     expect(build().status).toBe(0);
     for (const made of ['dist/deep/a.js', 'cli/dist/main.js'])
       expect(existsSync(file(made)), made).toBe(true);
@@ -49,7 +49,7 @@ describe('the build', () => {
     expect(runs()).toBe(1);
   });
 
-  it('runs again when a source changed, and takes away what is no longer made', () => {
+  it('The build runs again when a source changed, and deletes outdated output', () => {
     write('src/a.ts', 'b');
     expect(build().status).toBe(0);
     expect(runs()).toBe(2);
@@ -57,13 +57,13 @@ describe('the build', () => {
     expect(existsSync(file('dist/deep/a.js'))).toBe(false);
   });
 
-  it('runs once where several ask at the same time', () => {
+  it('The build runs once for several concurrent requests', () => {
     write('src/a.ts', 'c');
     expect(build(4).status).toBe(0);
     expect(runs()).toBe(3);
   });
 
-  it('does not wait for a process that died while building', () => {
+  it('The build does not wait for a process that died while building', () => {
     write('src/a.ts', 'd');
     const { pid } = spawnSync(process.execPath, ['--version']);
     spawnSync('ln', ['-s', String(pid), file('.cache/build.lock')]);
@@ -71,7 +71,7 @@ describe('the build', () => {
     expect(existsSync(file('.cache/build.lock'))).toBe(false);
   });
 
-  it('leaves the dist that there is where it fails, and says so', () => {
+  it('A failed build leaves the existing dist unchanged and says so', () => {
     write('src/a.ts', 'broken');
     const { status, stderr } = build();
     expect(status).not.toBe(0);

@@ -19,20 +19,20 @@ function ci(tests: string, checks: string, compat = 'echo "0 passed, 0 failed"')
 }
 
 describe('.ci/run', () => {
-  it('adds up tests and checks', () => {
+  it('.ci/run adds up tests and checks', () => {
     expect(ci('echo "40 passed, 0 failed, 2 skipped"', 'echo "8 passed, 0 failed"')).toEqual({
       status: 0,
       last: '48 passed, 0 failed',
     });
   });
 
-  it('adds the tests with real packages', () => {
+  it('.ci/run adds the tests with real packages', () => {
     expect(
       ci('echo "40 passed, 0 failed"', 'echo "8 passed, 0 failed"', 'echo "70 passed, 1 failed"; exit 1'),
     ).toEqual({ status: 1, last: '118 passed, 1 failed' });
   });
 
-  it('fails where either fails', () => {
+  it('.ci/run fails if either part fails', () => {
     expect(ci('echo "40 passed, 1 failed"; exit 1', 'echo "8 passed, 0 failed"')).toEqual({
       status: 1,
       last: '48 passed, 1 failed',
@@ -43,7 +43,7 @@ describe('.ci/run', () => {
     });
   });
 
-  it('counts a part that ends without its line, or with a code of its own, as a failure', () => {
+  it('.ci/run counts a part without its last line, or with an unexpected exit code, as a failure', () => {
     expect(ci('echo "could not install"; exit 1', 'echo "8 passed, 0 failed"')).toEqual({
       status: 1,
       last: '8 passed, 1 failed',
@@ -54,7 +54,7 @@ describe('.ci/run', () => {
     });
   });
 
-  it('gives its parts CI=true and no stdin', () => {
+  it('.ci/run gives its parts CI=true and no stdin', () => {
     expect(
       ci('test "$CI" = true && ! read line && echo "1 passed, 0 failed"', 'echo "1 passed, 0 failed"'),
     ).toEqual({

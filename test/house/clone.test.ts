@@ -64,11 +64,13 @@ function copySources(): void {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-describe('on a fresh clone', () => {
-  it('npm start installs, builds, and shows what there is', { timeout: 10 * MINUTES }, () => {
+describe('a fresh clone', () => {
+  it('npm start installs, builds and lists the commands', { timeout: 10 * MINUTES }, () => {
     const { status, stdout, stderr } = inClone('npm', 'start', '--silent');
     expect(status, stderr).toBe(0);
     expect(stdout).toContain('✓');
+    // It ends by offering the console.
+    expect(stderr.trimEnd().split('\n').at(-1)).toContain('valise.js tour --console');
     expect(existsSync(join(clone, 'node_modules'))).toBe(true);
     for (const file of ['dist/wire/public.js', 'cli/dist/main.js'])
       expect(existsSync(join(clone, file)), file).toBe(true);
@@ -82,7 +84,7 @@ describe('on a fresh clone', () => {
     expect(stderr).toContain('--no-services: tests that need Redis');
   });
 
-  it('npm test fails where a test fails, a file cannot be loaded, or nothing ran', {
+  it('npm test fails if a test fails, a file cannot be loaded or nothing ran', {
     timeout: 10 * MINUTES,
   }, () => {
     mkdirSync(join(clone, 'test/odd'), { recursive: true });
@@ -105,7 +107,7 @@ describe('on a fresh clone', () => {
     expect(stderr).toContain('Run `npm test` first');
   });
 
-  it('bin/valise.js builds where dist is missing, and says so', { timeout: 10 * MINUTES }, () => {
+  it('bin/valise.js builds if dist is missing, and says so', { timeout: 10 * MINUTES }, () => {
     for (const dist of ['dist', 'cli/dist']) rmSync(join(clone, dist), { recursive: true, force: true });
     const { status, stdout, stderr } = inClone('node', 'bin/valise.js', '--version');
     expect(status, stderr).toBe(0);

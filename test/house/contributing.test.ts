@@ -24,37 +24,43 @@ function run(command: string) {
 describe('CONTRIBUTING', { timeout: 120_000 }, () => {
   beforeAll(build, 120_000);
 
-  it('tells how to run one test, one bench and one example', () => {
+  it('CONTRIBUTING tells how to run one test, one bench and one example', () => {
     expect(commands).toHaveLength(4);
   });
 
-  it.each(commands.filter((command) => command.includes('vitest run')))('%s finds tests', (command) => {
-    // Listing them shows that the filter is right; running them here would be running them twice.
-    const { status, stdout, stderr } = run(command.replace('vitest run', 'vitest list'));
-    expect(status, stderr).toBe(0);
-    expect(stdout).toContain(' > ');
-  });
+  it.each(commands.filter((command) => command.includes('vitest run')))(
+    'The command %s finds tests',
+    (command) => {
+      // Listing them shows that the filter is right; running them here would be running them twice.
+      const { status, stdout, stderr } = run(command.replace('vitest run', 'vitest list'));
+      expect(status, stderr).toBe(0);
+      expect(stdout).toContain(' > ');
+    },
+  );
 
-  it.each(commands.filter((command) => command.includes('bench')))('%s is a bench', (command) => {
-    const name = command.split(' ').at(-1);
-    expect(existsSync(`${root}bench/${name}.mjs`)).toBe(true);
-    expect(run('npm run --silent bench').stderr).toContain(`${name}`);
-  });
+  it.each(commands.filter((command) => command.includes('bench')))(
+    'The command %s names a bench',
+    (command) => {
+      const name = command.split(' ').at(-1);
+      expect(existsSync(`${root}bench/${name}.mjs`)).toBe(true);
+      expect(run('npm run --silent bench').stderr).toContain(`${name}`);
+    },
+  );
 
   it.each(commands.filter((command) => command.includes('bin/valise.js')))(
-    '%s starts, and ends with its input',
+    'The command %s starts, and ends with its input',
     (command) => {
       const { status, stderr } = run(command);
       expect(status, stderr).toBe(0);
     },
   );
 
-  it('names only npm commands that exist', () => {
+  it('CONTRIBUTING names only npm commands that exist', () => {
     const names = [...page.matchAll(/npm run ([\w:]+)/g)].map(([, name = '']) => name);
     expect(names.filter((name) => !(name in manifest.scripts))).toEqual([]);
   });
 
-  it('names only folders that exist', () => {
+  it('CONTRIBUTING names only folders that exist', () => {
     const folders = [...page.matchAll(/^(\w+\/(?:\w+\/)?) /gm)].map(([, path = '']) => path);
     expect(folders.length).toBeGreaterThan(8);
     expect(folders.filter((path) => !existsSync(root + path))).toEqual([]);

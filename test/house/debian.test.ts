@@ -25,7 +25,7 @@ function ensureAsNobody(packages: readonly string[], env: NodeJS.ProcessEnv = {}
 }
 
 describe('programs that the tests need', () => {
-  it('are named exactly, all at once, where they are missing and may not be installed', () => {
+  it('Missing programs that may not be installed are named exactly and all at once', () => {
     const message = ensureAsNobody(['bash', 'no-such-program', 'nor-this-one']);
     expect(message).toContain(
       'sudo apt-get install -y --no-install-recommends no-such-program nor-this-one`',
@@ -34,11 +34,11 @@ describe('programs that the tests need', () => {
     expect(message).not.toContain('bash');
   });
 
-  it('are not asked for where they are here', () => {
+  it('Installed programs are not requested', () => {
     expect(ensureAsNobody(['bash'])).toBe('all there\n');
   });
 
-  it('are not asked for where the environment names a server', () => {
+  it('Programs are not requested if the environment names a server', () => {
     const named = { VALISE_TEST_REDIS: 'redis://127.0.0.1:1', PATH: '/nowhere' };
     expect(ensureAsNobody(['redis-server'], named)).toBe('all there\n');
   });

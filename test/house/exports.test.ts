@@ -6,7 +6,7 @@ import { allSources, root } from './sources.ts';
 const sources = allSources().map(({ path }) => path);
 
 describe('the public subpaths', () => {
-  it('are the ones that the project promises', () => {
+  it('The public subpaths are the promised ones', () => {
     expect(subpaths.map(({ specifier }) => specifier).sort()).toEqual([
       'mcp-valise/adapters',
       'mcp-valise/client',
@@ -15,16 +15,19 @@ describe('the public subpaths', () => {
       'mcp-valise/seal',
       'mcp-valise/server',
       'mcp-valise/store',
+      'mcp-valise/store/durable-object',
       'mcp-valise/store/postgres',
       'mcp-valise/store/redis',
       'mcp-valise/store/sqlite',
+      'mcp-valise/store/upstash',
+      'mcp-valise/store/workers-kv',
       'mcp-valise/testing',
       'mcp-valise/wire',
     ]);
   });
 
   it.each(subpaths.map((subpath) => [subpath.specifier, subpath] as const))(
-    '%s is one file with types',
+    'The subpath %s is one file with types',
     (_, subpath) => {
       const base = `./dist/${subpath.source.replace(/\.ts$/, '')}`;
       expect(subpath.target).toEqual({ types: `${base}.d.ts`, default: `${base}.js` });
@@ -34,14 +37,14 @@ describe('the public subpaths', () => {
     },
   );
 
-  it('cover every index.ts of a room', () => {
-    // Of the wire, only the names and the vectors are public; its index.ts is for the other rooms.
+  it('The public subpaths cover every index.ts of a folder', () => {
+    // Of the wire, only the names and the vectors are public; its index.ts is for the other folders.
     const indexes = sources.filter((path) => path.endsWith('/index.ts') && path !== 'wire/index.ts');
     const exported = subpaths.map(({ source }) => source);
     expect(indexes.filter((path) => !exported.includes(path))).toEqual([]);
   });
 
-  it('are the same for the compiler, which reads the sources instead of dist', () => {
+  it('The compiler resolves the public subpaths to the sources instead of dist', () => {
     const { compilerOptions } = JSON.parse(readFileSync(`${root}tsconfig.json`, 'utf8')) as {
       compilerOptions: { paths: Record<string, string[]> };
     };
@@ -50,7 +53,7 @@ describe('the public subpaths', () => {
   });
 
   it.each(subpaths.map(({ specifier, source }) => [specifier, source]))(
-    '%s is resolved to the sources by the tests too',
+    'The tests resolve %s to the sources too',
     async (specifier, source) => {
       const byName: unknown = await import(/* @vite-ignore */ specifier as string);
       const byPath: unknown = await import(/* @vite-ignore */ `${root}src/${source}`);
@@ -60,7 +63,7 @@ describe('the public subpaths', () => {
 });
 
 describe('package.json', () => {
-  it('is an ESM package without side effects, for Node 20 and later, under Apache-2.0', () => {
+  it('package.json describes an ESM package without side effects, for Node 20 and later, under Apache-2.0', () => {
     expect(manifest).toMatchObject({
       name: 'mcp-valise',
       type: 'module',
@@ -75,11 +78,11 @@ describe('package.json', () => {
     expect(existsSync(`${root}bin/valise.js`)).toBe(true);
   });
 
-  it('depends on tldts alone', () => {
+  it('package.json depends only on tldts', () => {
     expect(Object.keys(manifest.dependencies)).toEqual(['tldts']);
   });
 
-  it('of the command line has the version of the library, depends on exactly that one, and takes the same peers', () => {
+  it('The package.json of the command line has the version of the library, depends on exactly that version, and has the same peers', () => {
     const { version, engines, license, type, peerDependencies, peerDependenciesMeta } = manifest;
     const same = { version, engines, license, type, peerDependencies, peerDependenciesMeta };
     expect(cliManifest).toMatchObject({
@@ -91,7 +94,7 @@ describe('package.json', () => {
     expect(readFileSync(`${root}cli/LICENSE`, 'utf8')).toBe(readFileSync(`${root}LICENSE`, 'utf8'));
   });
 
-  it('makes both SDK majors and the library of every driver an optional peer, and installs it for development', () => {
+  it('package.json makes both SDK majors and the library of every driver an optional peer, and installs it for development', () => {
     const peers = Object.keys(manifest.peerDependencies);
     expect(peers).toEqual(
       expect.arrayContaining([

@@ -1,6 +1,7 @@
 /**
  * Counts the functions and files of `src/` that one warm call runs through, on both ends, by V8 precise coverage.
- * Prints one JSON object, name of the call → counts; `--list` names the functions instead.
+ * Prints one JSON object, name of the call → counts; `--list` names the functions instead. `--telemetry` turns on the option of
+ * that name, without an OpenTelemetry SDK; `--telemetry-sdk` with one.
  */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
@@ -14,6 +15,16 @@ import { openValise } from '../../src/client/index.ts';
 import { generateKey } from '../../src/seal/index.ts';
 import { createValise } from '../../src/server/index.ts';
 import { memoryStore } from '../../src/store/index.ts';
+
+/** The option `telemetry`, if the command line asks for it. */
+async function telemetryOption() {
+  const isCollected = process.argv.includes('--telemetry-sdk');
+  if (!isCollected && !process.argv.includes('--telemetry')) return {};
+  const { telemetry } = await import('../../src/otel/index.ts');
+  if (!isCollected) return { telemetry: telemetry() };
+  const { NodeTracerProvider } = await import('@opentelemetry/sdk-trace-node');
+  return { telemetry: telemetry({ tracerProvider: new NodeTracerProvider() }) };
+}
 
 /** One function that ran, and how often. */
 interface Hop {
@@ -56,12 +67,14 @@ async function measure(call: () => Promise<unknown>): Promise<Hop[]> {
   return takeHops();
 }
 
+const observed = await telemetryOption();
 const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
 const valise = createValise({
   name: 'hops',
   keys: generateKey(),
   store: memoryStore(),
   sessions: { mode: 'stored' },
+  ...observed,
 });
 const handler = createMcpHandler(() => {
   const server = valise.install(new McpServer({ name: 'hops', version: '1.0.0' }));
@@ -93,7 +106,7 @@ const http = createServer(toNodeHandler(valise.http(handler)) as RequestListener
 await once(http, 'listening');
 const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
 
-const host = await openValise({ store: memoryStore(), allowLocal: true });
+const host = await openValise({ store: memoryStore(), allowLocal: true, ...observed });
 const client = new Client(
   { name: 'hops', version: '1.0.0' },
   { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode: 'auto' } },

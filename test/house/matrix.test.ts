@@ -54,7 +54,7 @@ async function install(name: string, packages: readonly string[]): Promise<strin
 
 describe.skipIf(!redis)('the package, installed by npm into an empty project', () => {
   it.each(CELLS)(
-    'beside $name and zod $zod, finishes a call whose instance is killed while it asks',
+    'The package next to $name and zod $zod finishes a call whose instance is killed while it asks',
     async ({ name, zod, major, packages }) => {
       const cell = await install(`${name} zod ${zod}`, ['ioredis', `zod@${zod}`, ...packages]);
       const env = { ...process.env, VALISE_KEYS: generateKey(), MATRIX_STORE: redis };
@@ -65,13 +65,13 @@ describe.skipIf(!redis)('the package, installed by npm into an empty project', (
     },
   );
 
-  it('runs as the command that npm links for the two packages', async () => {
+  it('The command that npm links for the two packages runs', async () => {
     const cell = await install('command', []);
     const { stdout } = await run('npx', ['--no-install', 'valise', '--version'], { cwd: cell });
     expect(stdout).toMatch(/^\d+\.\d+\.\d+/);
   });
 
-  it("wraps Vercel's mcp-handler as it is", async () => {
+  it("The package wraps Vercel's mcp-handler unchanged", async () => {
     const cell = await install('mcp-handler', ['mcp-handler@2', '@modelcontextprotocol/server@2', 'zod@3']);
     const { stdout } = await run(process.execPath, ['mcp-handler.mjs'], { cwd: cell, timeout: 60_000 });
     expect(stdout).toBe('visit 1\nvisit 2\n');

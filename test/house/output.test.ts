@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { allSources } from './sources.ts';
 
-describe('what the library and the command write', () => {
-  it('goes through cli/src/output/output.ts, which escapes it', () => {
+describe('the output of the library and the command', () => {
+  it('All output goes through cli/src/output/output.ts, which escapes it', () => {
     const direct = allSources()
       .filter(({ path }) => path !== 'cli/output/output.ts')
       .flatMap(({ path, text }) =>

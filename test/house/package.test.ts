@@ -80,7 +80,7 @@ function filesIn(path: string): string[] {
 }
 
 describe('the package', () => {
-  it('holds what is needed to run and to read, and nothing else', () => {
+  it('The package contains only the files that are needed to run and to read it', () => {
     const files = filesIn(join(bare, 'node_modules/mcp-valise'));
     expect(files).toEqual(
       expect.arrayContaining([
@@ -111,7 +111,7 @@ describe('the package', () => {
     expect(files.filter((file) => file.endsWith('.inputs') || /\.test\b/.test(file))).toEqual([]);
   });
 
-  it('leads from its README only to files that it holds', () => {
+  it('The README of the package links only to files that the package contains', () => {
     const files = filesIn(join(bare, 'node_modules/mcp-valise'));
     const readme = readFileSync(join(bare, 'node_modules/mcp-valise/README.md'), 'utf8');
     const targets = [...readme.matchAll(/\]\((?!https?:)([^)#\s]+)[^)]*\)/g)].map(([, target]) => target);
@@ -119,7 +119,7 @@ describe('the package', () => {
     expect(targets.filter((target) => !files.includes(target as string))).toEqual([]);
   });
 
-  it('says where it comes from and how to install it, before anything else', () => {
+  it('The README of the package starts with its origin and how to install it', () => {
     expect(manifest).toMatchObject({
       repository: { url: 'git+https://github.com/mcp-valise/mcp-valise.git' },
       homepage: expect.stringContaining('https://github.com/mcp-valise/mcp-valise'),
@@ -130,7 +130,7 @@ describe('the package', () => {
     expect(readme).toContain('npm install mcp-valise');
   });
 
-  it('asks for no package that only its examples use', () => {
+  it('The package depends on no package that only its examples use', () => {
     expect(Object.keys(manifest.peerDependencies)).not.toContain('zod');
     expect(Object.keys(manifest.peerDependencies)).not.toContain('oidc-provider');
   });
@@ -138,7 +138,7 @@ describe('the package', () => {
   it.each([
     ['mcp-valise', bare],
     ['mcp-valise-cli', command],
-  ])('%s names no source map that is not there', (name, path) => {
+  ])('The file %s names no missing source map', (name, path) => {
     const dist = join(path, 'node_modules', name, 'dist');
     const files = filesIn(dist);
     for (const file of files.filter((name) => /\.(js|d\.ts)$/.test(name))) {
@@ -147,7 +147,7 @@ describe('the package', () => {
     }
   });
 
-  it('has examples that import the package by its name, as their readers will', () => {
+  it('The examples import the package by its name', () => {
     const dist = join(command, 'node_modules/mcp-valise-cli/dist/examples');
     const built = readdirSync(dist)
       .filter((file) => file.endsWith('.js'))
@@ -158,14 +158,14 @@ describe('the package', () => {
 
   // `mcp-valise/otel` is for those who have its peer.
   it.each(subpaths.map(({ specifier }) => specifier).filter((specifier) => specifier !== 'mcp-valise/otel'))(
-    '%s loads where no optional peer is installed',
+    'The subpath %s loads if no optional peer is installed',
     (specifier) => {
       const script = `const names = Object.keys(await import('${specifier}')); if (names.length === 0 || names.includes('default')) throw new Error(String(names));`;
       execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd: bare, stdio: 'pipe' });
     },
   );
 
-  it('has types that a strict project can use, of every subpath', { timeout: 120_000 }, () => {
+  it('Every subpath has types that a strict project can use', { timeout: 120_000 }, () => {
     const imports = subpaths.map(({ specifier }, index) => `import * as m${index} from '${specifier}';`);
     const uses = subpaths.map((_, index) => `m${index}`).join(', ');
     writeFileSync(join(full, 'use.ts'), `${imports.join('\n')}\nexport const all = [${uses}];\n`);
@@ -182,13 +182,13 @@ describe('the package of the command line', () => {
   const run = (path: string, ...args: string[]) =>
     spawnSync(process.execPath, [path, ...args], { cwd: command, encoding: 'utf8' });
 
-  it('holds its launcher and what that runs, and nothing else', () => {
+  it('The package contains only its launcher and the files that it runs', () => {
     const tops = new Set(filesIn(own).map((file) => file.split('/')[0]));
     expect([...tops].sort()).toEqual(['LICENSE', 'README.md', 'bin', 'dist', 'package.json']);
   });
 
   it.each(['mcp-valise-cli', 'mcp-valise'])(
-    'runs as `valise` of %s, with no optional peer installed',
+    'The package runs as `valise` of %s, with no optional peer installed',
     (name) => {
       const { stdout, stderr } = run(
         join(command, 'node_modules', name, 'bin/valise.js'),
@@ -200,7 +200,7 @@ describe('the package of the command line', () => {
     },
   );
 
-  it('is named by `valise` of the library where it is not installed', () => {
+  it('The `valise` command of the library names the package if it is not installed', () => {
     const { status, stdout, stderr } = run(
       join(bare, 'node_modules/mcp-valise/bin/valise.js'),
       'keys',
@@ -212,7 +212,7 @@ describe('the package of the command line', () => {
     );
   });
 
-  it('says what to do where its files are missing', () => {
+  it('The command says what to do if its files are missing', () => {
     const broken = join(folder, 'broken/bin');
     mkdirSync(broken, { recursive: true });
     copyFileSync(join(own, 'bin/valise.js'), join(broken, 'valise.mjs'));

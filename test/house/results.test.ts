@@ -25,8 +25,8 @@ const result = (name: string, status: string, ...statuses: string[]) => ({
   })),
 });
 
-describe('a report of the tests', () => {
-  it('is counted: passed, failed, and the rest as skipped', () => {
+describe('the test report', () => {
+  it('The test report counts passed and failed tests, and the rest as skipped', () => {
     const testResults = [
       result('test/a.test.ts', 'failed', 'passed', 'failed', 'skipped', 'todo', 'pending'),
     ];
@@ -38,7 +38,7 @@ describe('a report of the tests', () => {
     });
   });
 
-  it('counts a file that could not be loaded as one failure', () => {
+  it('The test report counts a file that could not be loaded as one failure', () => {
     const testResults = [result('test/a.test.ts', 'passed', 'passed'), result('test/b.test.ts', 'failed')];
     expect(report(JSON.stringify({ testResults }))).toMatchObject({
       passed: 1,
@@ -48,19 +48,19 @@ describe('a report of the tests', () => {
     });
   });
 
-  it('says why a test was skipped if the test says so', () => {
+  it('The test report says why a test was skipped if the test says so', () => {
     const testResults = [result('test/a.test.ts', 'passed', 'skipped', 'skipped')];
     Object.assign(testResults[0]!.assertionResults[0]!, { meta: { skipReason: 'needs tmux' } });
     const { tests } = report(JSON.stringify({ testResults }))!;
     expect(tests.map(({ skipReason }) => skipReason)).toEqual(['needs tmux', undefined]);
   });
 
-  it('is undefined where it is missing or cut off', () => {
+  it('The test report is undefined if it is missing or cut off', () => {
     expect(readReport(join(folder, 'nothing.json'))).toBeUndefined();
     expect(report('{"testResults": [')).toBeUndefined();
   });
 
-  it('ends in one line', () => {
+  it('The test report ends in one line', () => {
     expect(lastLine({ passed: 3, failed: 0 })).toBe('3 passed, 0 failed');
     expect(lastLine({ passed: 3, failed: 1, skipped: 2 })).toBe('3 passed, 1 failed, 2 skipped');
   });

@@ -2,13 +2,13 @@ import { posix } from 'node:path';
 import ts from 'typescript';
 import { importsOf, parse, type Source } from './sources.ts';
 
-/** The rooms, left to right: a room imports only from rooms to its left, and from the floor (files right in `src/`). */
-export const ROOMS = [
+/** The folders of `src/`, left to right: a folder imports only from folders to its left. */
+export const FOLDERS = [
   'core',
   'wire',
   'seal',
   'store',
-  'link',
+  'edge',
   'client',
   'server',
   'adapters',
@@ -17,7 +17,7 @@ export const ROOMS = [
   'internal',
 ] as const;
 
-type Place = (typeof ROOMS)[number] | 'floor' | 'cli' | 'elsewhere';
+type Place = (typeof FOLDERS)[number] | 'cli' | 'elsewhere';
 
 /** Neighbours that must not know each other, although one stands to the left of the other. */
 const STRANGERS: readonly (readonly [Place, Place])[] = [['server', 'client']];
@@ -25,22 +25,21 @@ const STRANGERS: readonly (readonly [Place, Place])[] = [['server', 'client']];
 /** The command line tells its version and starts the examples. */
 const CLI_EXTRAS = /^(package\.json|\.\.\/examples\/[\w-]+\.ts)$/;
 
-/** What a room may take from Node: `wire` is pure, `seal` is about cryptography alone. */
+/** What a folder may take from Node: `wire` is pure, `seal` is about cryptography alone. */
 const BUILTINS: Partial<Record<Place, readonly string[]>> = {
   wire: [],
   seal: ['node:crypto', 'node:zlib', 'node:buffer', 'node:util'],
 };
 
 export function placeOf(path: string): Place {
-  const [first = '', ...rest] = path.split('/');
-  if (rest.length === 0) return 'floor';
-  return [...ROOMS, 'cli' as const].find((room) => room === first) ?? 'elsewhere';
+  const [first = ''] = path.split('/');
+  return [...FOLDERS, 'cli' as const].find((folder) => folder === first) ?? 'elsewhere';
 }
 
 /** What is wrong with a file's imports, a sentence each. */
 export function brokenImports(source: Source, optionalPeers: readonly string[]): string[] {
   const from = placeOf(source.path);
-  if (from === 'elsewhere') return [`${source.path} is in no room`];
+  if (from === 'elsewhere') return [`${source.path} is in no folder`];
   return importsOf(source).flatMap(({ specifier, atLoad }) => {
     const say = (why: string) => [`${source.path} imports ${specifier}: ${why}`];
     if (specifier.startsWith('.')) {
@@ -68,9 +67,9 @@ export function brokenImports(source: Source, optionalPeers: readonly string[]):
 
 function mayImport(from: Place, to: Place): boolean {
   if (to === 'elsewhere' || to === 'cli') return false;
-  if (from === to || to === 'floor') return true;
-  if (from === 'floor' || STRANGERS.some(([a, b]) => a === from && b === to)) return false;
-  return ROOMS.indexOf(to as never) < ROOMS.indexOf(from as never);
+  if (from === to) return true;
+  if (STRANGERS.some(([a, b]) => a === from && b === to)) return false;
+  return FOLDERS.indexOf(to as never) < FOLDERS.indexOf(from as never);
 }
 
 /** The optional packages that a file loads outside of `try`. */

@@ -55,7 +55,7 @@ const kept = (service: Service): Service => {
 
 describe.skipIf(noServices)('private servers', because('needs servers'), () => {
   it.each(['SIGKILL', 'SIGTERM', 'SIGINT'] as const)(
-    'end with the process that started them, also by %s',
+    'Private servers end with the process that started them, also by %s',
     async (signal) => {
       const { child, said } = await program(`
       const all = await Promise.all([services.startRedis(), services.startPostgres(), services.startNginx({ upstreams: ['127.0.0.1:9'] })]);
@@ -68,7 +68,7 @@ describe.skipIf(noServices)('private servers', because('needs servers'), () => {
     },
   );
 
-  it('end with a process that forgot to stop them, and do not keep it', async () => {
+  it('Private servers end with a process that did not stop them, and do not keep it alive', async () => {
     const { code, out } = await new Promise<{ code: number; out: string }>((resolve) => {
       const text = `import { startRedis } from ${JSON.stringify(script)}; console.log((await startRedis()).pid)`;
       const child = spawn(process.execPath, ['--input-type=module', '-e', text]);
@@ -82,7 +82,7 @@ describe.skipIf(noServices)('private servers', because('needs servers'), () => {
     await expect.poll(() => alive(Number(out)), { timeout: 20_000 }).toBe(false);
   });
 
-  it('keep their data and their address when they are restarted', async () => {
+  it('Private servers keep their data and their address when they restart', async () => {
     const [redis, postgres] = [kept(await startRedis()), kept(await startPostgres())];
     const client = new Redis(redis.url);
     client.on('error', () => {});
@@ -103,7 +103,7 @@ describe.skipIf(noServices)('private servers', because('needs servers'), () => {
     expect(await query('SELECT * FROM a')).toEqual([{ b: 1 }]);
   });
 
-  it('listen on loopback only', async () => {
+  it('Private servers listen on loopback only', async () => {
     const redis = kept(await startRedis());
     const postgres = kept(await startPostgres());
     const client = new Redis(redis.url);
@@ -116,13 +116,13 @@ describe.skipIf(noServices)('private servers', because('needs servers'), () => {
     await one.end();
   });
 
-  it('say why they did not start', async () => {
+  it('Private servers say why they did not start', async () => {
     await expect(startRedis({ args: ['--no-such-setting', 'x'] })).rejects.toThrow(
       /redis-server did not start[\s\S]*no-such-setting/,
     );
   });
 
-  it('are handed to a command, whose exit code counts', async () => {
+  it('A command gets the private servers, and its exit code counts', async () => {
     const { code, out } = await command([
       'redis',
       '--',
@@ -134,13 +134,13 @@ describe.skipIf(noServices)('private servers', because('needs servers'), () => {
     expect(out).toMatch(/^redis:\/\/127\.0\.0\.1:\d+\|\n$/);
   });
 
-  it('are not started where the environment names others', async () => {
+  it('Private servers are not started if the environment names others', async () => {
     const env = { VALISE_TEST_REDIS: 'redis://named:1', VALISE_TEST_POSTGRES: 'postgres://named:2' };
     const { out } = await command(['--', 'sh', '-c', 'echo "$VALISE_TEST_REDIS $VALISE_TEST_POSTGRES"'], env);
     expect(out).toBe('redis://named:1 postgres://named:2\n');
   });
 
-  it('are known by name only', async () => {
+  it('The services command rejects unknown server names', async () => {
     expect((await command(['mysql'])).code).toBe(2);
   });
 });
@@ -163,7 +163,7 @@ describe.skipIf(noServices)('the balancer', because('needs servers'), () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   };
 
-  it('takes each instance in turn', async () => {
+  it('The balancer uses each instance in turn', async () => {
     const nginx = kept(await startNginx({ upstreams: [await upstream('one'), await upstream('two')] }));
     const heard: string[] = [];
     for (let request = 0; request < 6; request++) heard.push(await (await fetch(nginx.url)).text());
@@ -171,7 +171,7 @@ describe.skipIf(noServices)('the balancer', because('needs servers'), () => {
     expect(heard).toEqual([...heard.slice(0, 2), ...heard.slice(0, 2), ...heard.slice(0, 2)]);
   });
 
-  it('passes on an event, and the body of a request, while the rest is still to come', async () => {
+  it('The balancer forwards an event and a request body while the rest is still to come', async () => {
     const nginx = kept(await startNginx({ upstreams: [await upstream('one')] }));
     let finish: () => void = () => {};
     const body = new ReadableStream({

@@ -21,23 +21,23 @@ const test = (title: string, status = 'passed', skipReason?: string) => ({
 });
 
 describe('the ledger', () => {
-  it('has every row of spec/requirements.md, each id once', () => {
+  it('The ledger has every row of spec/requirements.md, each id once', () => {
     const text = readFileSync(`${root}spec/requirements.md`, 'utf8');
     const ids = readLedger(text).map(({ id }) => id);
     expect(ids).toHaveLength(text.split('\n').filter((line) => /^\| *[A-Z]-\d/.test(line)).length);
     expect(new Set(ids.map((id) => id[0]))).toEqual(new Set(['J', 'R', 'S', 'C', 'I']));
   });
 
-  it('reads id, level and text', () => {
+  it('The ledger reads id, level and text', () => {
     expect(rows[0]).toEqual({ id: 'J-01', family: 'J', level: 'MUST', says: 'one `a|b`' });
     expect(rows.map(({ level }) => level)).toEqual(['MUST', 'MAY', 'MUST NOT', 'MUST']);
   });
 
-  it('refuses an id that is there twice', () => {
+  it('The ledger refuses a duplicate id', () => {
     expect(() => readLedger(`${LEDGER}| J-01 | MAY | again | |\n`)).toThrow('J-01 is in the ledger twice');
   });
 
-  it('claims only families that it has', () => {
+  it('The ledger claims only families that it has', () => {
     const families = new Set(
       readLedger(readFileSync(`${root}spec/requirements.md`, 'utf8')).map(({ family }) => family),
     );
@@ -46,30 +46,30 @@ describe('the ledger', () => {
 });
 
 describe('the trace', () => {
-  it('finds ids in brackets anywhere in a title, one or several', () => {
+  it('The trace finds one or several ids in brackets anywhere in a title', () => {
     expect(idsIn('[J-05] null deletes')).toEqual(['J-05']);
     expect(idsIn('the jar [J-05, J-06] on v1 [S-01]')).toEqual(['J-05', 'J-06', 'S-01']);
     expect(idsIn('J-05 without brackets, [no id], [J-5]')).toEqual([]);
   });
 
-  it('owes nothing where no family is claimed', () => {
+  it('The trace requires nothing if no family is claimed', () => {
     expect(trace(rows, [], []).problems).toEqual([]);
   });
 
-  it('fails for each row of a claimed family that has no passing test, whatever its level', () => {
+  it('The trace fails for each row of a claimed family that has no passing test, whatever its level', () => {
     const { problems } = trace(rows, [test('[J-01] works')], ['J']);
     expect(problems).toEqual(['J-02 (MAY): no test', 'J-03 (MUST NOT): no test']);
     expect(trace(rows, [test('[J-01, J-02, J-03] works')], ['J']).problems).toEqual([]);
   });
 
-  it('does not count a row as proved if one of its tests fails', () => {
+  it('The trace does not count a row as proved if one of its tests fails', () => {
     expect(trace(rows, [test('[R-01] a', 'failed'), test('[R-01] b')], ['R']).problems).toEqual([
       'R-01 (MUST): a test of it fails',
     ]);
   });
 
   it.each(['skipped', 'todo', 'pending', 'disabled'])(
-    'does not count a row as proved if one of its tests is %s without a reason',
+    'The trace does not count a row as proved if one of its tests is %s without a reason',
     (status) => {
       expect(trace(rows, [test('[R-01] a', status), test('[R-01] b')], ['R']).problems).toEqual([
         'R-01 (MUST): a test of it is skipped without a reason',
@@ -77,20 +77,20 @@ describe('the trace', () => {
     },
   );
 
-  it('accepts a test that is skipped with a reason, but not as the only proof', () => {
+  it('The trace accepts a test that is skipped with a reason, but not as the only proof', () => {
     const skipped = test('[R-01] a', 'skipped', 'needs tmux');
     expect(trace(rows, [skipped, test('[R-01] b')], ['R']).problems).toEqual([]);
     expect(trace(rows, [skipped], ['R']).problems).toEqual(['R-01 (MUST): all its tests are skipped']);
   });
 
-  it('names ids and families that the ledger does not know', () => {
+  it('The trace names ids and families that the ledger does not know', () => {
     expect(trace(rows, [test('[J-99] lost')], ['X']).problems).toEqual([
       'J-99: named by a test, but not in the ledger',
       'X: claimed, but not a family of the ledger',
     ]);
   });
 
-  it('gives each row its tests', () => {
+  it('The trace gives each row its tests', () => {
     const traced = trace(rows, [test('[J-01, J-02] both')], []).rows;
     expect(traced.map(({ id, state, tests }) => [id, state, tests.length])).toEqual([
       ['J-01', 'proved', 1],

@@ -1,12 +1,21 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Client as ClientV2, InMemoryTransport } from '@modelcontextprotocol/client';
+import {
+  Client as ClientV2,
+  InMemoryTransport,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
-import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
-import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
+import {
+  createMcpHandler,
+  McpServer,
+  ResourceTemplate,
+  WebStandardStreamableHTTPServerTransport,
+} from '@modelcontextprotocol/server';
+import { context, propagation, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { openValise } from 'mcp-valise/client';
 import { type TelemetryOptions, telemetry } from 'mcp-valise/otel';
 import { createValise, type Flow, type ServerValiseOptions } from 'mcp-valise/server';
@@ -43,7 +52,7 @@ async function serve(
       server.registerTool('buy', { inputSchema: z.object({ what: z.string() }) }, async ({ what }) => {
         valise.jar.session.set('last', what);
         trace.getTracer('app').startSpan('inside').end();
-        return text(what);
+        return text(propagation.getActiveBaggage()?.getEntry('tenant')?.value ?? what);
       });
       server.registerTool('fail', {}, async () => ({ ...text('no'), isError: true }));
       server.registerTool(
@@ -129,7 +138,7 @@ describe.each(KINDS)('Telemetry of a $kind client and its server', (kind) => {
     expect(far?.attributes).toMatchObject({
       ...shared,
       'mcp.protocol.version': kind.era === 'modern' ? '2026-07-28' : '2025-11-25',
-      'valise.family': expect.arrayContaining(['J']),
+      'valise.family': expect.arrayContaining(['jar']),
       'valise.session.kind': expect.stringMatching(/^(none|transport)$/),
       'valise.store.system': 'custom',
     });
@@ -172,7 +181,7 @@ describe.each(KINDS)('Telemetry of a $kind client and its server', (kind) => {
       .sort((a, b) => a.startTime[0] - b.startTime[0] || a.startTime[1] - b.startTime[1]);
     expect(rounds.length).toBeGreaterThanOrEqual(3);
     for (const [index, { links, attributes }] of rounds.slice(0, 3).entries()) {
-      expect(attributes['valise.family']).toContain('R');
+      expect(attributes['valise.family']).toContain('flows');
       expect(attributes['valise.flow.id']).toBe(rounds[0]?.attributes['valise.flow.id']);
       const previous = links.filter((link) => link.attributes?.['valise.link'] === 'previous-round');
       expect(previous.map(({ context: { spanId } }) => spanId)).toEqual(
@@ -228,6 +237,76 @@ describe.each(KINDS)('Telemetry of a $kind client and its server', (kind) => {
     expect(calls.map((span) => span.kind)).toEqual([SpanKind.SERVER]);
     expect(calls[0]?.spanContext().traceId).toBe('ab'.repeat(16));
     expect(calls[0]?.spanContext().traceState?.get('x')).toBe('1');
+  });
+});
+
+describe.each(KINDS)('The baggage of a $kind client', (kind) => {
+  const baggage = propagation.createBaggage({ tenant: { value: 'acme' } });
+
+  it('reaches the handler of the server in _meta.baggage', async () => {
+    collect();
+    const { client } = await connect(kind, await serve());
+    const { content } = await context.with(propagation.setBaggage(context.active(), baggage), () =>
+      client.callTool({ name: 'buy', arguments: { what: 'a' } }),
+    );
+    expect(content).toEqual(text('acme').content);
+    expect((await client.callTool({ name: 'buy', arguments: { what: 'a' } })).content).toEqual(
+      text('a').content,
+    );
+  });
+
+  it('is in no span and no metric, because it may name a user', async () => {
+    const collected = collect();
+    const { client } = await connect(kind, await serve());
+    await context.with(propagation.setBaggage(context.active(), baggage), () =>
+      client.callTool({ name: 'fail' }),
+    );
+    const spans = collected.spans().map(({ name, attributes, links }) => [name, attributes, links]);
+    expect(JSON.stringify([spans, await collected.points()])).not.toContain('acme');
+  });
+});
+
+describe.each(KINDS)('The spans of a $kind client and its server', (kind) => {
+  it('name the prompt, and the resource without the secrets of its URI', async () => {
+    const collected = collect();
+    const url = await serve({
+      also(server) {
+        server.registerPrompt('greet', {}, () => ({
+          messages: [{ role: 'user' as const, content: { type: 'text' as const, text: 'Hello' } }],
+        }));
+        server.registerResource(
+          'doc',
+          new ResourceTemplate('https://docs.example.com/a{?token}', { list: undefined }),
+          {},
+          ({ href }) => ({ contents: [{ uri: href, text: 'doc' }] }),
+        );
+      },
+    });
+    const { client } = await connect(kind, url);
+    await client.getPrompt({ name: 'greet' });
+    await client.readResource({ uri: 'https://docs.example.com/a?token=s3cret' });
+    const prompts = collected.spans().filter(({ name }) => name === 'prompts/get greet');
+    expect(prompts.map(({ attributes }) => attributes['gen_ai.prompt.name'])).toEqual(['greet', 'greet']);
+    const reads = collected.spans().filter(({ name }) => name === 'resources/read');
+    expect(reads).toHaveLength(2);
+    for (const { attributes } of reads) {
+      expect(attributes['mcp.resource.uri']).toContain('https://docs.example.com/a');
+      expect(attributes['mcp.resource.uri']).not.toContain('s3cret');
+    }
+  });
+
+  it('say that a call belongs to a data-layer session, and do not name it', async () => {
+    const collected = collect();
+    const { client, valise } = await connect(kind, await serve());
+    const session = await valise.sessions(client).create();
+    await session.run(() => client.callTool({ name: 'buy', arguments: { what: 'a' } }));
+    const far = collected
+      .spans()
+      .find((span) => span.name === 'tools/call buy' && span.kind === SpanKind.SERVER);
+    expect(far?.attributes['valise.session.kind']).toBe('data-layer');
+    expect(far?.attributes['valise.family']).toContain('sessions');
+    const spans = collected.spans().map(({ name, attributes, links }) => [name, attributes, links]);
+    expect(JSON.stringify([spans, await collected.points()])).not.toContain(session.id);
   });
 });
 
@@ -304,6 +383,48 @@ describe('Telemetry of a server', () => {
     await host.close();
   });
 
+  it.each([
+    { client: 'Valise, in the client', isStock: false, during: { client: 1, server: 0 } },
+    { client: 'a stock client, in the server', isStock: true, during: { client: 0, server: 1 } },
+  ])('shows a question that a user of $client has not answered yet', async ({ isStock, during }) => {
+    const collected = collect();
+    const valise = createValise({ name: 'shop', keys: 'ephemeral', telemetry: telemetry() });
+    const server = valise.install(new McpServer({ name: 'shop', version: '1.0.0' }));
+    server.registerTool(
+      'confirm',
+      {},
+      valise.flow(async (flow: Flow) => {
+        await flow.ask('sure', yes);
+        return text('done');
+      }) as never,
+    );
+    const [near, far] = InMemoryTransport.createLinkedPair();
+    await server.connect(far);
+    const host = await openValise({ store: memoryStore(), telemetry: telemetry() });
+    const client = new ClientV2(
+      { name: 'host', version: '1.0.0' },
+      { capabilities: { elicitation: { form: {} } } },
+    );
+    const pending = async () =>
+      Object.fromEntries(
+        (await collected.points('valise.pending')).map(({ attributes, value }) => [
+          attributes['valise.side'],
+          value,
+        ]),
+      );
+    let seen: unknown;
+    client.setRequestHandler('elicitation/create', async () => {
+      seen = await pending();
+      return { action: 'accept' as const, content: { ok: true } };
+    });
+    await (isStock ? client.connect(near) : host.connect(client, near as never));
+    await client.callTool({ name: 'confirm' });
+    expect(seen).toEqual(during);
+    expect(await pending()).toEqual({ client: 0, server: 0 });
+    await client.close();
+    await host.close();
+  });
+
   it('counts rejections by family and reason, and no more names than a peer may cause', async () => {
     const collected = collect();
     const url = await serve({ maxInFlight: 1000 });
@@ -357,6 +478,36 @@ describe('Telemetry of a server', () => {
     for (const span of collected.spans().filter(({ name }) => name === 'tools/call buy'))
       expect(span.attributes['gen_ai.tool.call.arguments']).toBe('{"what":"tea"}');
   });
+
+  it.each([true, false])(
+    'records the id of the transport session with captureSessionId: %s',
+    async (captureSessionId) => {
+      const collected = collect();
+      const valise = createValise({
+        name: 'shop',
+        keys: 'ephemeral',
+        telemetry: telemetry({ captureSessionId }),
+      });
+      const server = valise.install(new McpServer({ name: 'shop', version: '1.0.0' }));
+      server.registerTool('ping', {}, async () => text('pong'));
+      const transport = new WebStandardStreamableHTTPServerTransport({
+        sessionIdGenerator: () => 'session-7',
+      });
+      await server.connect(transport);
+      const client = new ClientV2({ name: 'host', version: '1.0.0' });
+      await client.connect(
+        new StreamableHTTPClientTransport(new URL('http://shop.example/mcp'), {
+          fetch: (url, init) => transport.handleRequest(new Request(url, init)),
+        }),
+      );
+      await client.callTool({ name: 'ping' });
+      const call = collected.spans().find(({ name }) => name === 'tools/call ping');
+      expect(call?.attributes['mcp.session.id']).toBe(captureSessionId ? 'session-7' : undefined);
+      expect(call?.attributes['valise.session.kind']).toBe('transport');
+      await client.close();
+      await server.close();
+    },
+  );
 
   it('creates no spans with spans: false, and measures', async () => {
     const collected = collect();

@@ -80,7 +80,7 @@ describe('keys', () => {
     },
   );
 
-  it.each(['', ' ', ',', ' , '])('are refused with no-keys where there are none: "%s"', (none) => {
+  it.each(['', ' ', ',', ' , '])('are refused with no-keys if there are none: "%s"', (none) => {
     expect(codeOf(() => parseKeys(none))).toBe('no-keys');
   });
 

@@ -115,14 +115,14 @@ describe('a value within the budget', () => {
     expect((await store.list('')).keys).toEqual([]);
   });
 
-  it('is any value, where there is no store to spill to', async () => {
+  it('is any value, if there is no store to spill to', async () => {
     const sealer = sealerWith({ keys });
     expect(await sealer.openLarge(await sealer.sealLarge(large, options), options)).toEqual(large);
   });
 });
 
 describe('compression', () => {
-  it('is off unless told', () => {
+  it('is off by default', () => {
     expect(sealerWith().seal(large, options).length).toBeGreaterThan(26_000);
   });
 

@@ -131,7 +131,7 @@ describe('a token is refused', () => {
     decode.mockRestore();
   });
 
-  it('with the first cause in a fixed order where there are several', () => {
+  it('with the first cause in a fixed order if there are several', () => {
     const time = clock();
     const late = sealerWith({ keys, now: time.now, audience: 'shop' });
     const foreign = sealerWith({ keys, now: time.now }).seal(1, options);
@@ -154,7 +154,7 @@ describe('time', () => {
     expect(refusal(() => sealer.open(token, { purpose: 'p' }))).toBe('expired');
   });
 
-  it('is ten minutes unless told, on the clock of the machine', () => {
+  it('is ten minutes by default, on the clock of the machine', () => {
     vi.useFakeTimers();
     try {
       const sealer = sealerWith();

@@ -89,6 +89,18 @@ export function build(valise: ServerValise, major: Way['major']): McpServer {
     }),
   );
   server.registerTool(
+    'unlock',
+    { inputSchema: z.object({}) },
+    valise.flow(async (_, flow) => {
+      const { code } = await flow.ask('code', {
+        message: 'What is the code of the door?',
+        schema: z.object({ code: z.string().min(4) }),
+        secret: true,
+      });
+      return text(`unlocked with ${code.length} characters`);
+    }),
+  );
+  server.registerTool(
     'erase',
     { inputSchema: z.object({}), outputSchema: z.object({ erased: z.boolean() }) },
     valise.flow(async (_, flow) => {

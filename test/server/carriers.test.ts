@@ -4,10 +4,10 @@ import { endAll, serve, stock, WAYS } from './carriers-world.ts';
 
 afterEach(endAll);
 
-describe.each(WAYS)('a stock client whose user is known ($way)', (way) => {
+describe.each(WAYS)('a stock client of an identified user ($way)', (way) => {
   const ann = { 'x-user': 'ann' };
 
-  it('keeps its jar and its default session in the store, on any instance and after a restart', async () => {
+  it('the jar and the default session of an identified user are in the store, for any instance and after a restart', async () => {
     const store = memoryStore();
     const [one, two] = [await serve(way, { store }), await serve(way, { store })];
     const first = await stock(way, one.url, ann);
@@ -21,14 +21,14 @@ describe.each(WAYS)('a stock client whose user is known ($way)', (way) => {
     expect((await bob.call('note')).text).toBe('notes=1');
   });
 
-  it('loses no update of its default session in parallel calls', async () => {
+  it('a default session loses no update in parallel calls of a stock client', async () => {
     const { url } = await serve(way, { store: memoryStore() });
     const client = await stock(way, url, ann);
     await Promise.all(Array.from({ length: 8 }, () => client.call('note')));
     expect((await client.call('note')).text).toBe('notes=9');
   });
 
-  it('without a store, is served from memory by a process whose keys no other one has, which says so once', async () => {
+  it('a process with ephemeral keys serves an identified user from memory without a store, and warns once', async () => {
     const { url, warnings } = await serve(way, { keys: 'ephemeral', sessions: {} });
     for (const n of [1, 2]) {
       const client = await stock(way, url, ann);
@@ -40,7 +40,7 @@ describe.each(WAYS)('a stock client whose user is known ($way)', (way) => {
     ]);
   });
 
-  it('without a store, where there may be several processes, gets an error, and the author hears of it first', async () => {
+  it('a stock client gets an error without a store if there may be several processes, and the author is warned first', async () => {
     const { url, warnings } = await serve(way, { sessions: {}, handles: false });
     await expect.poll(() => warnings).toHaveLength(1);
     const client = await stock(way, url, ann);
@@ -53,7 +53,7 @@ describe.each(WAYS)('a stock client whose user is known ($way)', (way) => {
 describe.each(WAYS)('a conversation key ($way)', (way) => {
   const of = (key: string) => ({ 'openai/session': key });
 
-  it('is ignored unless the author turns it on', async () => {
+  it('a conversation key is ignored by default', async () => {
     const { url } = await serve(way, { store: memoryStore() });
     const [one, two] = [await stock(way, url, { 'x-user': 'ann' }), await stock(way, url)];
     expect((await one.call('note', {}, of('a'))).text).toBe('notes=1');
@@ -63,7 +63,7 @@ describe.each(WAYS)('a conversation key ($way)', (way) => {
     expect((await other.call('peek', {}, of('a'))).text).toContain('count=0');
   });
 
-  it('finds the state of an anonymous conversation, on any connection, and no other', async () => {
+  it('a conversation key finds the state of its anonymous conversation on any connection, and no other state', async () => {
     const store = memoryStore();
     const { url } = await serve(way, { store, conversation: true });
     const [one, two] = [await stock(way, url), await stock(way, url)];
@@ -78,14 +78,14 @@ describe.each(WAYS)('a conversation key ($way)', (way) => {
     expect(JSON.stringify(stored)).not.toMatch(/"a"|openai/);
   });
 
-  it('does not fork state in parallel first calls', async () => {
+  it('parallel first calls with one conversation key share one state', async () => {
     const { url } = await serve(way, { store: memoryStore(), conversation: true });
     const client = await stock(way, url);
     await Promise.all(Array.from({ length: 4 }, () => client.call('note', {}, of('a'))));
     expect((await client.call('note', {}, of('a'))).text).toBe('notes=5');
   });
 
-  it('is scoped under the principal: another one with the same key finds nothing', async () => {
+  it('a conversation key finds nothing that belongs to another principal', async () => {
     const { url } = await serve(way, { store: memoryStore(), conversation: true });
     const [ann, bob] = [
       await stock(way, url, { 'x-user': 'ann' }),
@@ -103,7 +103,7 @@ describe.each(WAYS)('a conversation key ($way)', (way) => {
     expect((await ann.call('total', {}, of('b'))).text).toBe('total=2');
   });
 
-  it('may be read by a function, and one that is too long is refused with an event', async () => {
+  it('a function may read the conversation key, and a key that is too long is refused with an event', async () => {
     const { url, rejected } = await serve(way, {
       store: memoryStore(),
       conversation: (meta) => meta['example/chat'] as string | undefined,
@@ -122,7 +122,7 @@ describe.each([
   'ai.opencode/sessionID',
   'antigravity.google/conversation_id',
 ])('the published key %s', (name) => {
-  it('tells conversations apart', async () => {
+  it('a published conversation key separates conversations', async () => {
     const way = WAYS[2];
     const { url } = await serve(way, { store: memoryStore(), conversation: true });
     const client = await stock(way, url);

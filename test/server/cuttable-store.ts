@@ -1,5 +1,5 @@
 import { memoryStore, type Store } from 'mcp-valise/store';
-import { ValiseError } from '../../src/errors.ts';
+import { ValiseError } from '../../src/core/errors.ts';
 
 /** Where the store is; for nobody but the author. */
 export const PLACE = 'Redis at 10.0.0.7:6379';

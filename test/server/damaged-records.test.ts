@@ -26,7 +26,7 @@ describe.each(STAGES)('stored sessions on $stage', (at) => {
     return { client, damage };
   };
 
-  it('are still listed, made and deleted if items of their list are damaged', async () => {
+  it('sessions are still listed, created and deleted if items of their index are damaged', async () => {
     const { client, damage } = await open();
     const session = await client.create();
     expect(
@@ -42,7 +42,7 @@ describe.each(STAGES)('stored sessions on $stage', (at) => {
       expect(await client.request(method.delete, { _meta: sent({ sessionId }) })).toHaveProperty('result');
   });
 
-  it('are unknown if their record has a time that is none', async () => {
+  it('a session is unknown if its record has an invalid time', async () => {
     const { client, damage } = await open();
     const session = await client.create();
     expect(await damage('until', () => 1e300)).toBeGreaterThan(0);

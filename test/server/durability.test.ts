@@ -9,7 +9,7 @@ import { MAJORS } from './majors.ts';
 const UNKNOWN = { code: -32603, data: { 'dev.valise/outcome': 'unknown' } };
 
 describe.skipIf(noServices)('replicated durability', because('needs servers'), () => {
-  it('makes sessions and effects wait for a replica, and nothing else', async () => {
+  it('replicated durability makes only sessions and effects wait for a replica', async () => {
     // A server without any replica, so that whatever waits for one fails.
     const store = await openStore((await service('redis')) as string, {
       prefix: `${uniqueName()}/`,
@@ -54,7 +54,7 @@ describe.skipIf(noServices)('replicated durability', because('needs servers'), (
     await peer.close();
   });
 
-  it('is an option of createValise for a store that is given by its URL', async () => {
+  it('createValise() accepts replicated durability for a store that is given by its URL', async () => {
     const warnings: string[] = [];
     const valise = createValise({
       name: 'test',

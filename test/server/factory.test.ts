@@ -125,29 +125,32 @@ function bare({ major }: Way, change: (server: McpServer) => void = () => {}) {
 }
 
 describe.each(WAYS)('valise.factory ($way)', (way) => {
-  it('answers any sequence of requests of different users as servers do that are built for each request', async () => {
+  it('a factory answers requests of different users as if it built a server for each request', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 12 }), (steps) => compare(way, steps)),
       { numRuns: 60 },
     );
   });
 
-  it.each(TOOLS)('answers the next requests as a new server would, after a call of %s', async (tool) => {
-    const everybody = { isNamed: true, capabilities: { sampling: {} }, principal: 'ada' } as const;
-    const nobody = { isNamed: false, capabilities: {}, principal: undefined } as const;
-    const rest: Step[] = [
-      { caller: nobody, does: { hold: 'stay' } },
-      { caller: nobody, does: { call: 'who' } },
-      { caller: nobody, does: { call: 'use-kept' } },
-      { caller: nobody, does: { other: 'list' } },
-    ];
-    await compare(way, [{ caller: everybody, does: { call: tool } }, ...rest]);
-    if (way.version === NEWER) return;
-    await compare(way, [{ caller: everybody, does: { other: 'initialize' } }, ...rest]);
-    await compare(way, [{ caller: everybody, does: { other: 'level' } }, ...rest]);
-  });
+  it.each(TOOLS)(
+    'a factory answers the next requests as a new server would, after a call of %s',
+    async (tool) => {
+      const everybody = { isNamed: true, capabilities: { sampling: {} }, principal: 'ada' } as const;
+      const nobody = { isNamed: false, capabilities: {}, principal: undefined } as const;
+      const rest: Step[] = [
+        { caller: nobody, does: { hold: 'stay' } },
+        { caller: nobody, does: { call: 'who' } },
+        { caller: nobody, does: { call: 'use-kept' } },
+        { caller: nobody, does: { other: 'list' } },
+      ];
+      await compare(way, [{ caller: everybody, does: { call: tool } }, ...rest]);
+      if (way.version === NEWER) return;
+      await compare(way, [{ caller: everybody, does: { other: 'initialize' } }, ...rest]);
+      await compare(way, [{ caller: everybody, does: { other: 'level' } }, ...rest]);
+    },
+  );
 
-  it('builds one server for calls that come one after another', async () => {
+  it('a factory builds one server for sequential calls', async () => {
     const world = new World(way);
     for (let at = 0; at < 20; at++) {
       expect(JSON.stringify(await world.call('notify', `mark ${at}`))).toContain(`mark ${at}`);
@@ -156,7 +159,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(world.builds).toBe(1);
   });
 
-  it('builds a server for each request with reuse: false', async () => {
+  it('a factory builds a server for each request with reuse: false', async () => {
     const world = new World(way, { reuse: false });
     for (let at = 0; at < 3; at++) {
       await world.call('who', '');
@@ -166,7 +169,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
   });
 
   it.each(['register', 'handle', 'disable', 'describe', 'listen'] as const)(
-    'does not reuse a server that a call of %s has changed',
+    'a factory does not reuse a server that a call of %s has changed',
     async (tool) => {
       const world = new World(way);
       await world.call(tool, 'mark');
@@ -176,7 +179,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     },
   );
 
-  it('does not reuse a server whose handler still runs after the client hung up', async () => {
+  it('a factory does not reuse a server whose handler still runs after the client hung up', async () => {
     const world = new World(way);
     const hangUp = new AbortController();
     await world.during(
@@ -193,7 +196,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(world.builds).toBe(2);
   });
 
-  it('keeps no more idle servers than maxIdle after a burst', async () => {
+  it('a factory keeps at most maxIdle idle servers after a burst', async () => {
     const world = new World(way, { maxIdle: 3 });
     await Promise.all(Array.from({ length: 12 }, () => world.call('who', '')));
     await turn();
@@ -202,7 +205,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(world.builds).toBe(12 + 12 - 3);
   });
 
-  it('stops reusing servers, and says so, when one sends a message outside of any request', async () => {
+  it('a factory stops reusing servers, and warns, when one sends a message outside of any request', async () => {
     const world = new World(way);
     await world.call('who', '');
     await turn();
@@ -224,7 +227,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(world.builds).toBe(3);
   });
 
-  it('sends what a handler sends with its own context, also from outside of its async context', async () => {
+  it('a handler sends messages with its own context even outside of its async context', async () => {
     const world = new World(way);
     await world.call('who', '');
     await turn();
@@ -234,7 +237,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(world.builds).toBe(1);
   });
 
-  it('keeps the next connection from what a transport delivers, and from its closing, after it has closed', async () => {
+  it('a closed transport can neither deliver messages to the next connection nor close it', async () => {
     const { make, connect, ask } = bare(way);
     const first = await connect(make());
     await ask(first, 'ping');
@@ -248,7 +251,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(make.builds).toBe(1);
   });
 
-  it('keeps the next connection from what the handlers of the last one do to the server after they have answered', async () => {
+  it('handlers that change the server after they have answered do not affect the next connection', async () => {
     const late: (() => void)[] = [];
     const { make, connect, ask } = bare(way, (server) => {
       const leave = (name: string, work: () => void) =>
@@ -282,7 +285,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     }
   });
 
-  it('does not reuse a server that a handler changes after it has answered, while nobody uses it', async () => {
+  it('a factory does not reuse an idle server that a handler changes after it has answered', async () => {
     const world = new World(way);
     await world.call('late-register', 'secret');
     await turn();
@@ -291,7 +294,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(world.builds).toBe(2);
   });
 
-  it('keeps room for servers that can be reused when others cannot', async () => {
+  it('servers that cannot be reused take no room from servers that can', async () => {
     const world = new World(way, { maxIdle: 1 });
     await world.during('', {}, async () => {
       await world.call('register', 'mark');
@@ -302,7 +305,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(world.builds).toBe(2);
   });
 
-  it('does not reuse a server whose handler begins after its connection has closed', async () => {
+  it('a factory does not reuse a server whose handler begins after its connection has closed', async () => {
     const { make, connect } = bare(way);
     const first = await connect(make());
     first.onmessage?.({
@@ -317,7 +320,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(make.builds).toBe(2);
   });
 
-  it('does not reuse a server that keeps its client where nobody looks', async () => {
+  it('a factory does not reuse a server that holds its client in a hidden place', async () => {
     const { make, connect, ask } = bare(way, ({ server }) => {
       let kept: { name: string; version: string } | undefined;
       Object.defineProperty(server, '_clientVersion', {
@@ -341,7 +344,7 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     expect(make.builds).toBe(2);
   });
 
-  it('does not reuse a server in which a field is missing that it has to look at', async () => {
+  it('a factory does not reuse a server that lacks a field the factory has to inspect', async () => {
     for (const field of ['_requestHandlers', '_loggingLevels', '_responseHandlers', '_requestMessageId']) {
       const valise = createValise({ name: 'test', keys: 'ephemeral' });
       let builds = 0;
@@ -364,7 +367,7 @@ describe('valise.factory', () => {
   const build = () => new major.McpServer({ name: 'test', version: '1.0.0' });
   const valise = createValise({ name: 'test', keys: 'ephemeral' });
 
-  it('does not reuse servers that are built for the context of a request, and hands that over', async () => {
+  it('a factory does not reuse servers that are built from the request context, and passes that context on', async () => {
     const seen: unknown[] = [];
     const make = valise.factory((context: { era: string; authInfo?: string }) => {
       seen.push(context);
@@ -377,7 +380,7 @@ describe('valise.factory', () => {
     expect(seen).toEqual([0, 1].map((at) => ({ era: 'modern', authInfo: `user ${at}` })));
   });
 
-  it('hands over nothing of the context but its era with reuse: true, and keeps the servers of each era apart', async () => {
+  it('a factory with reuse: true passes on only the era of the context, and separates the servers of each era', async () => {
     const seen: unknown[] = [];
     const make = valise.factory(
       (context: { era: string; authInfo?: string }) => {
@@ -393,7 +396,7 @@ describe('valise.factory', () => {
     expect(seen).toEqual([{ era: 'modern' }, { era: 'legacy' }]);
   });
 
-  it('builds outside of the async context of the request, in which others may find its user', async () => {
+  it('a factory builds servers outside of the async context of the request, which may reveal the user', async () => {
     const users = new AsyncLocalStorage<string>();
     const seen: unknown[] = [];
     const make = valise.factory(() => {
@@ -404,7 +407,7 @@ describe('valise.factory', () => {
     expect(seen).toEqual([undefined]);
   });
 
-  it('takes a function that is asynchronous', async () => {
+  it('a factory accepts an asynchronous function', async () => {
     let builds = 0;
     const make = valise.factory(async () => {
       builds++;
@@ -419,7 +422,7 @@ describe('valise.factory', () => {
     expect(builds).toBe(1);
   });
 
-  it('refuses to connect what it has made once more', async () => {
+  it('a server that a factory has built cannot be connected a second time', async () => {
     const server = valise.factory(build)();
     const [, there] = major.Memory.createLinkedPair();
     await server.connect(there);
@@ -428,7 +431,7 @@ describe('valise.factory', () => {
     await expect(server.connect(other)).rejects.toMatchObject({ code: 'already-connected' });
   });
 
-  it('says what it takes', () => {
+  it('valise.factory() refuses invalid arguments and says what it takes', () => {
     expect(() => valise.factory(undefined as never)).toThrow(
       expect.objectContaining({ code: 'invalid-argument' }),
     );

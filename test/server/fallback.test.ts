@@ -11,7 +11,7 @@ const post = (url: URL, form: Record<string, string>) =>
 const accept = { 'valise-action': 'accept' };
 
 describe.each(WAYS)('a question to a client that cannot be asked ($way)', (way) => {
-  it('is answered on a page, once, and the call goes on when it is made again, on any instance', async () => {
+  it('a question to a client that cannot be asked is answered once on a page, and the repeated call continues on any instance', async () => {
     const store = memoryStore();
     const [one, two] = [await serve(way, { store }), await serve(way, { store })];
     const client = await stock(way, one.url);
@@ -51,7 +51,7 @@ describe.each(WAYS)('a question to a client that cannot be asked ($way)', (way) 
     );
   });
 
-  it('is found again by the user who is known, from another connection', async () => {
+  it('an identified user finds the pending question again from another connection', async () => {
     const { url } = await serve(way, { store: memoryStore() });
     const ann = { 'x-user': 'ann' };
     const asked = await (await stock(way, url, ann)).call('erase');
@@ -61,7 +61,7 @@ describe.each(WAYS)('a question to a client that cannot be asked ($way)', (way) 
     expect((await (await stock(way, url, ann)).call('erase')).text).toBe('true');
   });
 
-  it('that the user declines is declined', async () => {
+  it('a question that the user declines on the page is declined', async () => {
     const { url } = await serve(way, { store: memoryStore() });
     const client = await stock(way, url, { 'x-user': 'ann' });
     await post(linkIn((await client.call('erase')).text), { 'valise-action': 'decline' });
@@ -70,7 +70,7 @@ describe.each(WAYS)('a question to a client that cannot be asked ($way)', (way) 
     expect((await client.call('greet')).text).toContain('declined');
   });
 
-  it('is an error with fallback: error, and where answers could not be found again', async () => {
+  it('a question is an error with fallback: error, or if its answer could not be found again', async () => {
     for (const flows of [{ fallback: 'error' as const }, {}]) {
       const store = 'fallback' in flows ? memoryStore() : undefined;
       const { url } = await serve(way, { store, flows, sessions: {} });
@@ -83,7 +83,7 @@ describe.each(WAYS)('a question to a client that cannot be asked ($way)', (way) 
     }
   });
 
-  it('is asked over the connection where the client can be asked', async () => {
+  it('a client that can be asked is asked over the connection', async () => {
     const { url } = await serve(way, { store: memoryStore() });
     const client = await stock(way, url, {}, { elicitation: { form: {} } });
     // The client declares the capability and has no handler, so that it answers with an error.
@@ -94,7 +94,7 @@ describe.each(WAYS)('a question to a client that cannot be asked ($way)', (way) 
     expect(said).not.toContain('http');
   });
 
-  it('is passed on by the model with fallback: tool, but never for consent', async () => {
+  it('the model may pass a question on with fallback: tool, but never one for consent', async () => {
     const { url, rejected } = await serve(way, { store: memoryStore(), flows: { fallback: 'tool' } });
     const client = await stock(way, url, { 'x-user': 'ann' });
     expect((await client.tools()).at(-1)?.name).toBe('answer_question');
@@ -121,7 +121,22 @@ describe.each(WAYS)('a question to a client that cannot be asked ($way)', (way) 
     expect((await client.call('erase')).text).toBe('true');
   });
 
-  it('of one user cannot be answered with the tool by another', async () => {
+  it('a question that is marked as secret is never answered with the tool', async () => {
+    const { url, rejected } = await serve(way, { store: memoryStore(), flows: { fallback: 'tool' } });
+    const client = await stock(way, url, { 'x-user': 'ann' });
+    const link = linkIn((await client.call('unlock')).text);
+    const question = link.searchParams.get('valise-question');
+    const refused = await client.call('answer_question', { question, answer: '1234' });
+    expect([refused.text, refused.result.isError]).toEqual([expect.stringMatching(/Only the user/), true]);
+    expect(rejected).toEqual(['an answer of the model: secret']);
+    // What did not fit is not shown again.
+    const short = await post(link, { ...accept, f0: 'hi!' });
+    expect([short.status, (await short.text()).includes('hi!')]).toEqual([422, false]);
+    await post(link, { ...accept, f0: '1234' });
+    expect((await client.call('unlock')).text).toBe('unlocked with 4 characters');
+  });
+
+  it('a user cannot answer the question of another user with the tool', async () => {
     const { url } = await serve(way, { store: memoryStore(), flows: { fallback: 'tool' } });
     const [ann, bob] = [
       await stock(way, url, { 'x-user': 'ann' }),
@@ -140,7 +155,7 @@ describe('the page of a question', () => {
     return { ...world, client, link: linkIn((await client.call(tool)).text) };
   };
 
-  it('runs no script, loads nothing, tells nobody its address, and shows texts as texts', async () => {
+  it('the page of a question runs no script, loads nothing, hides its address, and escapes texts', async () => {
     const { link } = await open();
     const response = await fetch(link);
     const html = await response.text();
@@ -153,7 +168,7 @@ describe('the page of a question', () => {
     expect(html).toContain('&#60;everything&#62;');
   });
 
-  it('is not used up by programs that fetch links, and takes no large form', async () => {
+  it('programs that fetch links do not use up the page of a question, and the page refuses a large form', async () => {
     const { link, client } = await open();
     for (const method of ['GET', 'HEAD', 'GET']) expect((await fetch(link, { method })).status).toBe(200);
     expect((await fetch(link, { method: 'PUT', body: '' })).status).toBe(405);
@@ -162,13 +177,13 @@ describe('the page of a question', () => {
     expect((await client.call('erase')).text).toBe('true');
   });
 
-  it('takes one of many answers that come at once', async () => {
+  it('the page of a question takes one of many simultaneous answers', async () => {
     const { link } = await open();
     const all = await Promise.all(Array.from({ length: 8 }, () => post(link, accept)));
     expect(all.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(410)]);
   });
 
-  it('is unknown without its secret, which is an event', async () => {
+  it('the page of a question is unknown without its secret, and an event reports the attempt', async () => {
     const { link, rejected } = await open();
     link.searchParams.set('valise-question', 'AAAAAAAAAAAAAAAAAAAAAA');
     expect([(await fetch(link)).status, (await post(link, accept)).status]).toEqual([404, 404]);

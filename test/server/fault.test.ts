@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
-import { ValiseError } from '../../src/errors.ts';
-import { type Attachment, attach } from '../../src/server/attach.ts';
+import { ValiseError } from '../../src/core/errors.ts';
+import { AttachedServer, type Attachment } from '../../src/server/attach.ts';
 import { serverEvents } from '../../src/server/events.ts';
 import type { ServerMiddleware } from '../../src/server/exchange.ts';
 import { faultOn } from '../../src/server/fault.ts';
@@ -28,6 +28,7 @@ const WORDS = {
 const attachment = (stack: readonly ServerMiddleware[], fault: Attachment['fault']): Attachment => ({
   owner: {},
   stack,
+  outgoing: [],
   answers: () => false,
   families: () => ({}),
   notifying: (notification) => notification,
@@ -39,13 +40,13 @@ const attachment = (stack: readonly ServerMiddleware[], fault: Attachment['fault
 
 describe.each(MAJORS)('a request that a middleware fails on ($major)', ({ McpServer, Memory }) => {
   it.each(Object.entries(MIDDLEWARES))(
-    'is answered %s, without the reason; the author hears it',
+    'a request whose middleware fails %s gets an error without the reason, and the author learns the reason',
     async (_, [middleware, outcome]) => {
       const warnings: string[] = [];
       const events = serverEvents({ warning: ({ what }) => warnings.push(what) });
       const [client, transport] = Memory.createLinkedPair();
       const server = new McpServer({ name: 'test', version: '1.0.0' });
-      attach(server, transport as never, attachment([middleware], faultOn(events)));
+      new AttachedServer(server, transport as never, attachment([middleware], faultOn(events)));
       await server.connect(transport);
       const answer = new Promise<Message>((resolve) => {
         client.onmessage = (message) => resolve(message as Message);
@@ -66,7 +67,7 @@ describe.each(MAJORS)('a request that a middleware fails on ($major)', ({ McpSer
   );
 });
 
-it('what failed and the next step are told apart, also where one is in the words of the other', () => {
+it('a warning separates the failure from the next step, even if one text contains the other', () => {
   const told: object[] = [];
   const fault = faultOn(serverEvents({ warning: (event) => told.push(event) }));
   fault(new ValiseError('store-failed', 'It said: " Try again.".', { next: 'Try again.' }));
@@ -75,8 +76,8 @@ it('what failed and the next step are told apart, also where one is in the words
   ]);
 });
 
-describe.each(MAJORS)('a request that was cancelled ($major)', (major) => {
-  it('is not waited for any more, since the SDK does not answer it', async () => {
+describe.each(MAJORS)('a canceled request ($major)', (major) => {
+  it('Valise stops waiting for a canceled request, since the SDK does not answer it', async () => {
     const answered: unknown[] = [];
     const middleware: ServerMiddleware = async (_, next) => {
       const response = await next();
@@ -86,7 +87,7 @@ describe.each(MAJORS)('a request that was cancelled ($major)', (major) => {
     const [client, transport] = major.Memory.createLinkedPair();
     const server = new major.McpServer({ name: 'test', version: '1.0.0' });
     setHandler(major, server, 'ping', () => new Promise(() => {}));
-    attach(server, transport as never, attachment([middleware], faultOn(serverEvents({}))));
+    new AttachedServer(server, transport as never, attachment([middleware], faultOn(serverEvents({}))));
     await server.connect(transport);
     await client.start();
     for (const id of [5, 6]) await client.send({ jsonrpc: '2.0', id, method: 'ping' });

@@ -53,7 +53,7 @@ const WAYS = {
 } as const;
 
 describe.each(MAJORS)('an answer to an SDK $major server', (major) => {
-  describe.each(Object.entries(WAYS))('(%s)', (_, { capabilities, first, answer }) => {
+  describe.each(Object.entries(WAYS))('carrier: %s', (_, { capabilities, first, answer }) => {
     const answered = async (key: 'a' | 's' | 'r', given: object): Promise<Record<string, unknown>> => {
       let got: unknown;
       const sampling = { messages: [], maxTokens: 1 };
@@ -73,14 +73,14 @@ describe.each(MAJORS)('an answer to an SDK $major server', (major) => {
       return got as Record<string, unknown>;
     };
 
-    it('reaches the handler with the fields that the form asked for, and no others', async () => {
+    it('an answer reaches the handler with only the fields that the form asked for', async () => {
       const got = await answered('a', { action: 'accept', content: HOSTILE });
       expect(Reflect.ownKeys(got).sort()).toEqual(['name', 'tags']);
       expect(got).toEqual({ name: 'Ada', tags: ['a'] });
       expect(got['isAdmin']).toBeUndefined();
     });
 
-    it('reaches the handler without names that reach a prototype, where the client’s model or its roots are asked', async () => {
+    it('a sampling result or a list of roots reaches the handler without names such as __proto__', async () => {
       const sampled = await answered('s', { role: 'assistant', model: 'm', content: NESTED });
       expect(sampled['content']).toEqual({ type: 'text', text: 'hi', annotations: { audience: ['user'] } });
       expect(Object.hasOwn(sampled['content'] as object, '__proto__')).toBe(false);
@@ -89,7 +89,7 @@ describe.each(MAJORS)('an answer to an SDK $major server', (major) => {
     });
   });
 
-  it('cannot be asked for under such names', async () => {
+  it('a form cannot ask for a field such as __proto__', async () => {
     const schema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}');
     const peer = await flowPeer(major, (_, flow) => flow.ask('a', { message: 'Who?', schema }));
     expect((await peer.say(modernCall())).result).toMatchObject({

@@ -13,7 +13,7 @@ const MISTAKES: readonly [what: string, wrong: (flow: Flow) => Promise<unknown>,
   [
     'ask without a question',
     (flow) => flow.ask('a', undefined as never),
-    'flow.ask("a") was given something else than it takes. Give { message, schema }, or { message, url }.',
+    'Invalid argument for flow.ask("a"). Pass { message, schema }, or { message, url }.',
   ],
   [
     'ask without a message',
@@ -21,64 +21,64 @@ const MISTAKES: readonly [what: string, wrong: (flow: Flow) => Promise<unknown>,
     'The question "a" has no message. Give { message, schema }, or { message, url }.',
   ],
   [
-    'ask with an option that there is not',
+    'ask with an unknown option',
     (flow) => flow.ask('a', { ...name, refused: 'value' } as never),
-    'flow.ask("a") has no option refused. Give one of message, schema, url, refusal, ttl, consent, secret.',
+    'flow.ask("a") has no option refused. Pass one of message, schema, url, refusal, ttl, consent, secret.',
   ],
   [
-    'ask with an option that is something else',
+    'ask with an invalid option value',
     (flow) => flow.ask('a', { ...name, refusal: 'return' } as never),
-    `The option refusal of flow.ask("a") is not what it takes. Give 'throw' or 'value'.`,
+    `Invalid value for the option refusal of flow.ask("a"). Pass 'throw' or 'value'.`,
   ],
   [
     'ask with a page and a form',
     (flow) => flow.ask('a', { ...name, url: 'https://example.com/pay' }),
-    'flow.ask("a") was given something else than it takes. Give { message, schema }, or { message, url }.',
+    'Invalid argument for flow.ask("a"). Pass { message, schema }, or { message, url }.',
   ],
   [
     'sample without params',
     (flow) => flow.sample('a', undefined as never),
-    'flow.sample("a") was given something else than it takes. Give the params of sampling/createMessage, with a list of messages and a number of maxTokens.',
+    'Invalid argument for flow.sample("a"). Pass the params of sampling/createMessage, with a list of messages and a number of maxTokens.',
   ],
   [
-    'sample with a misspelt list of messages',
+    'sample with a misspelled list of messages',
     (flow) => flow.sample('a', { message: [], maxTokens: 10 }),
-    'flow.sample("a") was given something else than it takes. Give the params of sampling/createMessage, with a list of messages and a number of maxTokens.',
+    'Invalid argument for flow.sample("a"). Pass the params of sampling/createMessage, with a list of messages and a number of maxTokens.',
   ],
   [
-    'roots with something else than a key',
+    'roots with a key that is not text',
     (flow) => flow.roots({} as never),
     'A step of a flow has no key. Give each step a text of its own.',
   ],
   [
     'once without an effect',
     (flow) => flow.once('a', undefined as never),
-    'flow.once("a") was given something else than it takes. Give a function.',
+    'Invalid argument for flow.once("a"). Pass a function.',
   ],
   [
-    'once with an option that there is not',
+    'once with an unknown option',
     (flow) => flow.once('a', () => 1, { cutoff: 'retry' } as never),
-    'flow.once("a") has no option cutoff. Give one of cutOff.',
+    'flow.once("a") has no option cutoff. Pass one of cutOff.',
   ],
   [
-    'once with an option that is something else',
+    'once with an invalid option value',
     (flow) => flow.once('a', () => 1, { cutOff: 'again' } as never),
-    `The option cutOff of flow.once("a") is not what it takes. Give 'fail' or 'retry'.`,
+    `Invalid value for the option cutOff of flow.once("a"). Pass 'fail' or 'retry'.`,
   ],
   [
-    'until with nothing that looks',
+    'until without a function',
     (flow) => flow.until('a', undefined as never),
-    'flow.until("a") was given something else than it takes. Give a function.',
+    'Invalid argument for flow.until("a"). Pass a function.',
   ],
   [
-    'until with an option that there is not',
+    'until with an unknown option',
     (flow) => flow.until('a', () => 1, { each: 1 } as never),
-    'flow.until("a") has no option each. Give one of every, hold.',
+    'flow.until("a") has no option each. Pass one of every, hold.',
   ],
 ];
 
-describe.each(MAJORS)('a flow on an SDK $major server refuses by name', (major) => {
-  it.each(MISTAKES)('%s', async (_, wrong, words) => {
+describe.each(MAJORS)('invalid arguments of steps on an SDK $major server', (major) => {
+  it.each(MISTAKES)('a flow refuses %s, and the error names the step', async (_, wrong, words) => {
     const peer = await flowPeer(major, async (_args, flow) => {
       await wrong(flow);
       return text('fine');
@@ -92,7 +92,7 @@ describe.each(MAJORS)('a flow on an SDK $major server refuses by name', (major) 
     await peer.close();
   });
 
-  it('nothing, where an option is undefined', async () => {
+  it('a flow accepts an option that is undefined', async () => {
     const peer = await flowPeer(major, async (_, flow) => {
       await flow.once('a', () => 1, { cutOff: undefined } as never);
       await flow.ask('b', { ...name, refusal: undefined, url: undefined, ttl: undefined } as never);

@@ -53,12 +53,12 @@ async function hangUp(url: URL, message: object, headers: Record<string, string>
   await closed;
 }
 
-describe.each(STORES)('with %s, a client that hangs up before the result is out', (_, open) => {
-  describe.each(Object.entries(FORMS))('(%s)', (form, serve) => {
+describe.each(STORES)('a client that hangs up before the result is sent, with %s', (_, open) => {
+  describe.each(Object.entries(FORMS))('server: %s', (form, serve) => {
     const ways = Object.entries(WAYS).filter(([, { modern }]) => !modern || form.startsWith('v2'));
 
     it.each(ways)(
-      '[R-16] cannot answer a second time with another answer, and gets the outcome of its first one (%s)',
+      '[R-16] a client that hung up cannot answer again with another answer, and gets the outcome of its first answer (%s)',
       async (_way, { extensions, modern }) => {
         const store = await open();
         stores.push(store);

@@ -25,7 +25,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
   };
   const elicitation = {};
 
-  it('knows a client on any instance by its session id', async () => {
+  it('the HTTP edge identifies a client on any instance by its session id', async () => {
     const keys = generateKey();
     const [one, two] = await Promise.all([stage({ keys }), stage({ keys })]);
     const session = await one.open({ elicitation, extensions: CARRIERS });
@@ -45,7 +45,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     });
   });
 
-  it('needs no session id where the answer itself tells the client', async () => {
+  it('the HTTP edge needs no session id if the answer itself identifies the client', async () => {
     const { url, open } = await stage();
     const session = await open({ elicitation, extensions: CARRIERS });
     const asked = await post(url, call('ask'), { 'mcp-session-id': session });
@@ -61,7 +61,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     });
   });
 
-  it('says what finds no room in the id of a question, and not that a budget would help', async () => {
+  it('a call that is too large for the id of a question gets an error that does not suggest a budget', async () => {
     const { url, open } = await stage();
     const session = { 'mcp-session-id': await open({ elicitation }) };
     const asking = call('ask');
@@ -74,7 +74,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     expect(said).not.toContain('budget');
   });
 
-  it('asks a client that carries nothing by id, and brings what comes of it', async () => {
+  it('the HTTP edge asks a client that carries no state by id, and delivers the result', async () => {
     const { url, open } = await stage();
     const session = { 'mcp-session-id': await open({ elicitation }) };
     const response = await fetch(url, {
@@ -117,7 +117,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     expect(over.status).toBe(405);
   });
 
-  it('holds the stream of a client that cannot come back for the rest', async () => {
+  it('the HTTP edge holds the stream of a client that cannot resume', async () => {
     const { url, open } = await stage();
     const version = { 'mcp-protocol-version': '2025-06-18' };
     const session = { 'mcp-session-id': await open({ elicitation }, '2025-06-18') };
@@ -136,7 +136,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     expect((await reader.read()).done).toBe(true);
   });
 
-  it('leaves other calls, notifications and bad requests to the SDK', async () => {
+  it('the HTTP edge leaves other calls, notifications and bad requests to the SDK', async () => {
     const { url, open } = await stage();
     const session = { 'mcp-session-id': await open({ elicitation }) };
     expect((await post(url, call('plain'), session)).message).toMatchObject({
@@ -162,7 +162,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     });
   });
 
-  it('refuses what is not genuine, and runs nothing', async () => {
+  it('the HTTP edge refuses forged answers, ids and sessions, and runs nothing', async () => {
     const rejected: string[] = [];
     const { valise, url, open } = await stage({
       events: { rejected: ({ reason }) => rejected.push(reason) },
@@ -194,7 +194,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     expect(rejected.join()).not.toContain('v1.');
   });
 
-  it('answers with an error where the store is gone, and tells its author', async () => {
+  it('the HTTP edge answers with an error if the store is closed, and warns the author', async () => {
     const warnings: string[] = [];
     const store = memoryStore();
     const { url, open } = await stage({ store, events: { warning: ({ what }) => warnings.push(what) } });
@@ -207,7 +207,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     expect(warnings.length).toBeGreaterThan(0);
   });
 
-  it('outlives a client that leaves in the middle of its request', async () => {
+  it('the HTTP edge survives a client that disconnects in the middle of its request', async () => {
     const { url, open } = await stage();
     const session = await open({ elicitation });
     await new Promise<void>((resolve) => {
@@ -219,7 +219,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     expect((await post(url, call('plain'), { 'mcp-session-id': session })).status).toBe(200);
   });
 
-  it('asks nobody of whom it knows nothing, and says what to do', async () => {
+  it('the HTTP edge asks nobody if it cannot identify the client, and says what to do', async () => {
     const { url } = await stage();
     expect((await post(url, call('ask'))).message.result).toMatchObject({
       isError: true,
@@ -265,7 +265,7 @@ describe('auth that is verified behind the HTTP edge', () => {
     return { ask, warnings };
   };
 
-  it('decides there whose an answer is that brings its state along', async () => {
+  it('auth behind the HTTP edge decides who may send an answer that carries its state', async () => {
     const { ask } = await stage();
     const answer = await ask({ elicitation: {}, extensions: CARRIERS });
     for (const other of [{ authorization: 'bob' }, {}] as Record<string, string>[])
@@ -273,7 +273,7 @@ describe('auth that is verified behind the HTTP edge', () => {
     expect((await answer({ authorization: 'ann' })).message.result).toMatchObject(text('hello Ada'));
   });
 
-  it('comes too late for a client that carries nothing, and the author hears what to do', async () => {
+  it('auth behind the HTTP edge is too late for a client that carries no state, and a warning says what to do', async () => {
     const { ask, warnings } = await stage();
     const answer = await ask({ elicitation: {} });
     expect((await answer({ authorization: 'ann' })).status).toBe(400);
@@ -281,8 +281,8 @@ describe('auth that is verified behind the HTTP edge', () => {
   });
 });
 
-describe('without the HTTP edge', () => {
-  it('a flow says that answers would not find their way back', async () => {
+describe('a server without the HTTP edge', () => {
+  it('a flow without the HTTP edge reports that answers cannot reach the server', async () => {
     const warnings: string[] = [];
     const valise = createValise({
       name: 'test',
@@ -304,7 +304,7 @@ describe.each([
   ['v1', MAJORS[0]],
   ['v2', MAJORS[1]],
 ] as const)('an SDK %s server with sessions of its own', (_, major) => {
-  it('keeps its session ids, and waits in memory for clients that carry nothing', async () => {
+  it('an SDK server keeps its own session ids, and waits in memory for clients that carry no state', async () => {
     const valise = createValise({ name: 'test' });
     let transport: StreamableHTTPServerTransport | undefined;
     const url = await listen(

@@ -94,7 +94,7 @@ async function outcomesInMemory(): Promise<number> {
 }
 
 describe('outcomes that nobody fetches, without a store', () => {
-  it('are kept up to a limit of bytes for one caller, and one more answer is refused', async () => {
+  it('uncollected outcomes of one caller are limited in bytes, and one more answer is refused', async () => {
     const { open, answer, reasons } = stage();
     const headers = await open();
     const statuses: number[] = [];
@@ -106,7 +106,7 @@ describe('outcomes that nobody fetches, without a store', () => {
     expect((await answer(await open(), 1000)).status).toBe(202);
   });
 
-  it('are kept up to a limit of bytes for all anonymous callers, who cannot lock out a principal', async () => {
+  it('uncollected outcomes of all anonymous callers are limited in bytes, and a principal is not locked out', async () => {
     const { open, answer, reasons } = stage({
       flows: { limits: { total: { bytes: 200_000 }, recordBytes: 50_000 } },
     });
@@ -120,7 +120,7 @@ describe('outcomes that nobody fetches, without a store', () => {
   it.each([
     ['caller-count', { perCaller: { records: 6 } }],
     ['anonymous-count', { total: { records: 12 } }],
-  ])('are limited in number too (%s)', async (reason, limits) => {
+  ])('uncollected outcomes are limited in number too (%s)', async (reason, limits) => {
     const { open, answer, ask, reasons } = stage({ flows: { limits } });
     const headers = await open();
     for (let at = 0; at < 3; at++) expect((await answer(headers)).status).toBe(202);
@@ -128,7 +128,7 @@ describe('outcomes that nobody fetches, without a store', () => {
     expect(reasons()).toContain(reason);
   });
 
-  it('are replaced by an error where one alone is too large', async () => {
+  it('an outcome that is too large by itself is replaced by an error', async () => {
     const { open, answer, reasons } = stage();
     const { status, fetched } = await answer(await open(), 1.2 * MIB);
     expect(status).toBe(202);
@@ -136,7 +136,7 @@ describe('outcomes that nobody fetches, without a store', () => {
     expect(reasons()).toContain('record-bytes');
   });
 
-  it('are dropped from memory when their time is over, also if nobody asks for anything any more', async () => {
+  it('uncollected outcomes leave memory when they expire, even if nothing else is requested', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
     const { open, answer } = stage();
     const before = await outcomesInMemory();
@@ -158,7 +158,7 @@ describe.each(MAJORS)('the contexts of open questions, in the store of an SDK $m
   };
   const long = (length: number) => call({ long: 'x'.repeat(length) });
 
-  it('are limited in bytes: each of them, and those of one caller', async () => {
+  it('the contexts of open questions are limited in bytes, each of them and those of one caller', async () => {
     const store = memoryStore();
     const { valise, say, rejected, close } = await flowPeer(major, work as never, {
       options: { store },
@@ -182,7 +182,7 @@ describe.each(MAJORS)('the contexts of open questions, in the store of an SDK $m
     await close();
   });
 
-  it('are limited with their journals in mode stored: large answers end the call, and quickly', async () => {
+  it('contexts are limited together with their journals in mode stored, and large answers end the call quickly', async () => {
     const { say, close } = await flowPeer(major, work as never, {
       options: { store: memoryStore(), flows: { mode: 'stored' } },
     });
@@ -203,7 +203,7 @@ describe.each(MAJORS)('the contexts of open questions, in the store of an SDK $m
     await close();
   });
 
-  it('do not grow with answers that are waited for in memory', async () => {
+  it('contexts do not grow with answers that are waited for in memory', async () => {
     let asked = 0;
     const { say, close } = await flowPeer(
       major,
@@ -225,7 +225,7 @@ describe.each(MAJORS)('the contexts of open questions, in the store of an SDK $m
 });
 
 describe('calls that wait', () => {
-  it.each(MAJORS)('in memory are limited for one caller ($major)', async (major) => {
+  it.each(MAJORS)('calls of one caller that wait in memory are limited ($major)', async (major) => {
     const { say, rejected, close } = await flowPeer(
       major,
       async (_, flow) => {
@@ -250,7 +250,7 @@ describe('calls that wait', () => {
     await close();
   });
 
-  it('on HTTP streams are limited for one caller, and for all', async () => {
+  it('calls that wait on HTTP streams are limited, for one caller and in total', async () => {
     const { send, open, ask, reasons } = stage({
       flows: { limits: { perCaller: { waiting: 2 }, total: { waiting: 8 } } },
     });
@@ -268,7 +268,7 @@ describe('calls that wait', () => {
   });
 });
 
-it('Limits that are no limits are refused', () => {
+it('createValise() refuses invalid limits', () => {
   const make = (limits: object) => () => createValise({ name: 'test', flows: { limits } });
   expect(make({ recordBytes: 2 * MIB })).toThrow('Give at most 1572864');
   expect(make({ recordBytes: -1 })).toThrow('a whole number');

@@ -33,8 +33,8 @@ const complaint = ({ result }: Wire, { warnings }: FlowPeer): string => {
 const isForm = (requestedSchema: object): boolean =>
   ElicitRequestFormParamsSchema.safeParse({ message: 'Who?', requestedSchema }).success;
 
-describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
-  it('two steps with one key, also where the handler swallows it', async () => {
+describe.each(MAJORS)('mistakes in flows on an SDK $major server', (major) => {
+  it('two steps with one key are an error, even if the handler catches it', async () => {
     const peer = await flowPeer(major, async (_, flow) => {
       await Promise.allSettled([flow.ask('a', name), flow.once('a', () => 1)]);
       return text('fine');
@@ -46,7 +46,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
   });
 
   it.each(['state', 'dependent-shared', 'memory'] as const)(
-    'a hundred and first question (%s)',
+    'a flow may ask 100 questions, and the next one is an error (%s)',
     async (way) => {
       const peer = await flowPeer(
         major,
@@ -75,7 +75,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     },
   );
 
-  it('a question that changed from one run to the next', async () => {
+  it('a question that changes between runs is an error', async () => {
     let run = 0;
     const peer = await flowPeer(major, async (_, flow) => {
       run++;
@@ -88,7 +88,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     await peer.close();
   });
 
-  it('a way through the handler that changed from one run to the next', async () => {
+  it('a handler that skips an earlier question and asks a new one is an error', async () => {
     let run = 0;
     const peer = await flowPeer(major, async (_, flow) => {
       run++;
@@ -101,7 +101,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     await peer.close();
   });
 
-  it('nothing, where a handler has nothing left to ask', async () => {
+  it('a flow may finish without asking its question again', async () => {
     let resolved = false;
     const peer = await flowPeer(major, async (_, flow) => {
       if (resolved) return text('resolved by somebody else');
@@ -114,7 +114,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     await peer.close();
   });
 
-  it('a step that is reached late, and is the same', async () => {
+  it('a flow may reach a step late if the step is the same', async () => {
     const late = async (flow: Flow, key: string): Promise<void> => {
       await new Promise((resolve) => setTimeout(resolve, 30));
       await flow.ask(key, name);
@@ -130,7 +130,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     await peer.close();
   });
 
-  it('more to remember than may travel', async () => {
+  it('a journal that is too large to travel is an error', async () => {
     const work = async (_: unknown, flow: Flow) => {
       const { length } = await flow.once('big', () => 'x'.repeat(5000));
       await flow.ask('a', name);
@@ -149,7 +149,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     await stored.close();
   });
 
-  it('an effect whose value cannot be kept', async () => {
+  it('an effect whose value cannot be saved is an error', async () => {
     const peer = await flowPeer(major, async (_, flow) => {
       await flow.once('odd', () => 1n);
       return text('fine');
@@ -160,7 +160,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     await peer.close();
   });
 
-  it('a schema that is not the schema of a form', async () => {
+  it('a schema that is not the schema of a form is an error', async () => {
     const peer = await flowPeer(major, async (_, flow) => {
       await flow.ask('a', { message: 'Who?', schema: { type: 'string' } as never });
       return text('fine');
@@ -185,7 +185,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     { type: 'array', items: { anyOf: [{ const: 'a' }] } },
     { type: ['string', 'null'] },
     { type: 'string', format: 'uuid' },
-  ])('a field that is none of a form: %j', async (field) => {
+  ])('a form with the field %j is refused', async (field) => {
     const peer = await flowPeer(major, async (_, flow) => {
       await flow.ask('a', { message: 'Who?', schema: form(field) as never });
       return text('fine');
@@ -207,7 +207,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     { type: 'array', items: { type: 'string', enum: ['a'] }, maxItems: 1 },
     { type: 'array', items: { anyOf: titled } },
     { type: 'array', items: { type: 'number', anyOf: titled } },
-  ])('nothing, where a form has the field %j', async (field) => {
+  ])('a form with the field %j is accepted', async (field) => {
     const peer = await flowPeer(major, async (_, flow) => {
       await flow.ask('a', { message: 'Who?', schema: form(field) as never });
       return text('fine');
@@ -217,14 +217,14 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     await peer.close();
   });
 
-  describe('another version of the handler', () => {
+  describe('a handler with a new version', () => {
     const work = async (_: unknown, flow: Flow) => {
       await flow.ask('a', name);
       return text('fine');
     };
     const valise = createValise({ name: 'test' });
 
-    it('which is an error', async () => {
+    it('a flow that another version of the handler began is an error', async () => {
       const old = await flowPeer(major, work, { valise, flow: { version: 1 } });
       const peer = await flowPeer(major, work, { valise, flow: { version: 2 } });
       expect(complaint(await again(peer, await old.say(modernCall())), peer)).toBe(
@@ -233,7 +233,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
       await Promise.all([old.close(), peer.close()]);
     });
 
-    it('or starts the flow over', async () => {
+    it('a flow that another version of the handler began starts over with otherVersion: restart', async () => {
       const old = await flowPeer(major, work, { valise, flow: { version: 1 } });
       const peer = await flowPeer(major, work, { valise, flow: { version: 2, otherVersion: 'restart' } });
       const over = await again(peer, await old.say(modernCall()));
@@ -243,7 +243,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     });
   });
 
-  it('a server without Valise', async () => {
+  it('a flow on a server without Valise is an error', async () => {
     const valise = createValise({ name: 'test' });
     const handler = valise.flow(async (flow) => flow.id);
     await expect(handler({})).rejects.toMatchObject({
@@ -253,16 +253,16 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     });
   });
 
-  it('a mode that needs a store, before anything is served', () => {
+  it('createValise() refuses a flow mode that needs a store if there is none', () => {
     expect(() => createValise({ name: 'test', flows: { mode: 'dual' } })).toThrow(
-      `Rounds are to be kept as "dual", and there is no store. Give createValise a store, or set the mode to 'carried'.`,
+      `Flows are to be kept as "dual", and there is no store. Give createValise a store, or set the mode to 'carried'.`,
     );
     expect(() => createValise({ name: 'test', flows: { mode: 'both' as never } })).toThrow(
       'is not a mode of flows',
     );
   });
 
-  it('prompts and resources too', async () => {
+  it('prompts and resources may be flows too', async () => {
     const peer = await flowPeer(major, async () => text('unused'), {
       also(server, valise) {
         server.registerPrompt(
@@ -304,7 +304,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     await peer.close();
   });
 
-  it('calls that end while a question waits in memory', async () => {
+  it('a question that waits in memory is canceled with its call', async () => {
     let caught: unknown;
     const peer = await flowPeer(
       major,
@@ -328,7 +328,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     await peer.close();
   });
 
-  it('questions that nobody answers in time', async () => {
+  it('a question that nobody answers in time is an error', async () => {
     const peer = await flowPeer(
       major,
       async (_, flow) => {

@@ -27,7 +27,7 @@ const keptIn = async (store: Store): Promise<string[]> => [...(await store.list(
 
 afterEach(() => vi.useRealTimers());
 
-describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major) => {
+describe.each(MAJORS)('[R-13] flow contexts on an SDK $major server', (major) => {
   const stage = async (mode: FlowMode | undefined, capabilities?: object) => {
     const store = memoryStore();
     const valise = createValise({ name: 'test', store, flows: { mode } });
@@ -39,7 +39,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
       modernCall({}, { requestState: result.requestState, inputResponses: { a: accept({ name: 'Ada' }) } }),
     );
 
-  it('stored: what travels only names them', async () => {
+  it('mode stored sends only a reference to the context', async () => {
     const { store, peer } = await stage('stored');
     const first = await peer.say(modernCall());
     expect(first.result.requestState.length).toBeLessThan(320);
@@ -48,7 +48,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('stored: and are gone with the store', async () => {
+  it('mode stored refuses an answer if the store has lost the context', async () => {
     const { store, peer } = await stage('stored');
     const first = await peer.say(modernCall());
     for (const key of await keptIn(store)) await store.delete(key);
@@ -56,7 +56,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('dual: in both places, compared and counted, and the store counts', async () => {
+  it('mode dual keeps the context in both places, compares and counts, and prefers the store', async () => {
     const { store, valise, peer } = await stage('dual');
     expect((await finish(peer, await peer.say(modernCall()))).result.content[0].text).toBe(DONE);
     expect(valise.flows.counts()).toMatchObject({ same: 1, different: 0, missing: 0 });
@@ -75,7 +75,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('dual: the store counts where what travelled is not what was kept', async () => {
+  it('mode dual uses the stored context if the one that traveled differs', async () => {
     const store = memoryStore();
     const valise = createValise({ name: 'test', store, flows: { mode: 'dual', codec: plainCodec() } });
     const peer = await flowPeer(major, work, { valise });
@@ -88,7 +88,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
   });
 
   it.each(['carried-first', 'dual'] as const)(
-    '%s: a state that comes back damaged is replaced by what the store holds, and counted as different',
+    'mode %s replaces a damaged context with the stored one, and counts it as different',
     async (mode) => {
       const { valise, peer } = await stage(mode, ours('state'));
       const damaged = [
@@ -108,7 +108,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     },
   );
 
-  it.each(['stored', 'carried'] as const)('%s: a state that comes back damaged is refused', async (mode) => {
+  it.each(['stored', 'carried'] as const)('mode %s refuses a damaged context', async (mode) => {
     const { valise, peer } = await stage(mode, ours('state'));
     const asked = await peer.say(call());
     const answer = { ...echo(asked, accept({ name: 'Ada' })), state: `${asked.state.slice(0, -4)}AAAA` };
@@ -117,7 +117,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('carried first: a state that is genuine, and late, foreign or used, is refused all the same', async () => {
+  it('mode carried-first refuses a genuine context that is expired or of another form', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { valise, peer } = await stage('carried-first', ours('state'));
     const [one, two] = [await peer.say(call({ id: 1 })), await peer.say(call({ id: 2 }))];
@@ -132,7 +132,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('carried first: what travelled counts', async () => {
+  it('mode carried-first uses the context that traveled', async () => {
     const { store, valise, peer } = await stage('carried-first');
     const asked = await peer.say(call());
     for (const key of await keptIn(store)) await store.delete(key);
@@ -141,7 +141,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('[R-09] carried first: a client that does not echo is noticed, and served from the store', async () => {
+  it('[R-09] mode carried-first warns of a client that does not echo state, and serves it from the store', async () => {
     const warnings: string[] = [];
     const store = memoryStore();
     const valise = createValise({
@@ -159,7 +159,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('[R-09] [R-16] no longer than one that echoes: a minute after its time', async () => {
+  it('[R-09] [R-16] a client that does not echo state has as much time to answer as one that does', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { peer } = await stage('carried-first', ours('state'));
     const silent = async (seconds: number) => {
@@ -174,7 +174,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('[R-09] carried alone: the same client is noticed, and cannot be served', async () => {
+  it('[R-09] mode carried notices a client that does not echo state, and cannot serve it', async () => {
     const { valise, peer } = await stage('carried', ours('state'));
     const asked = await peer.say(call());
     peer.tell({ jsonrpc: '2.0', id: asked.id as string, result: accept({ name: 'Ada' }) });
@@ -183,14 +183,14 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('[R-09] nothing top-level goes to a client that has not announced it', async () => {
+  it('[R-09] a client that has not announced it receives no top-level state', async () => {
     const { peer } = await stage('carried-first', { elicitation: {} });
     const asked = await peer.say(call());
     expect(Object.keys(asked).sort()).toEqual(['id', 'jsonrpc', 'method', 'params']);
     await peer.close();
   });
 
-  it('carried: and nothing at all is in the store but what was used', async () => {
+  it('mode carried stores nothing but the record of a used context', async () => {
     const { store, peer } = await stage('carried');
     const first = await peer.say(modernCall());
     expect((await store.list('')).keys).toEqual([]);
@@ -199,7 +199,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('carried first where there is a store, carried where there is none, unless told', async () => {
+  it('the default mode is carried-first with a store and carried without one', async () => {
     const { store, peer } = await stage(undefined, ours('state'));
     await peer.say(call());
     expect(await keptIn(store)).toHaveLength(1);
@@ -208,7 +208,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await Promise.all([peer.close(), alone.close()]);
   });
 
-  it('as one flow says, where it says so', async () => {
+  it('the mode of one flow overrides the mode of the server', async () => {
     const store = memoryStore();
     const peer = await flowPeer(major, work, {
       options: { store, flows: { mode: 'carried' } },
@@ -219,7 +219,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
-  it('as long as the author says: a round that nobody answers ends, or is renewed', async () => {
+  it('ttl limits how long a round stays open, and asking again renews it', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const later = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1000);
     const ask = (peer: FlowPeer, { result }: Wire) =>

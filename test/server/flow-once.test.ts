@@ -2,8 +2,8 @@ import type { Json } from 'mcp-valise/seal';
 import { createValise, type Flow } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
-import { signalIn } from '../../src/server/flows/waiting.ts';
-import { sha256 } from '../../src/sha256.ts';
+import { sha256 } from '../../src/core/sha256.ts';
+import { signalIn } from '../../src/server/flows/flow.ts';
 import { accept, type FlowPeer, flowPeer, modernCall, name, text, type Wire } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 
@@ -37,7 +37,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
   const go = (peer: FlowPeer, { result }: Wire): Promise<Wire> =>
     peer.say(modernCall({}, { requestState: result.requestState, inputResponses: { a: accept({}) } }));
 
-  it('is claimed before and completed after', async () => {
+  it('an effect is claimed before it runs and completed afterwards', async () => {
     const seen: unknown[] = [];
     const stores = memoryStore();
     const { peer, store, first, mark } = await stage(
@@ -55,7 +55,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     await peer.close();
   });
 
-  it('is not done again where another run of the same round has completed it', async () => {
+  it('an effect is not done again if another run of the same round has completed it', async () => {
     const effect = vi.fn(() => 'before');
     const { peer, first } = await stage(effect, { singleUse: false });
     for (let run = 0; run < 2; run++) expect((await go(peer, first)).result.content[0].text).toBe('"before"');
@@ -63,7 +63,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     await peer.close();
   });
 
-  it('is known to be cut off, and fails unless told', async () => {
+  it('an interrupted effect is detected, and fails by default', async () => {
     const store = memoryStore();
     const effect = vi.fn(async () => (await store.get(mark))?.value);
     const { peer, first, mark } = await stage(effect, { store, singleUse: false });
@@ -83,7 +83,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     await peer.close();
   });
 
-  it('is tried again with the same key where the author says so', async () => {
+  it('an interrupted effect is retried with the same key if the author allows it', async () => {
     const effects: Effect[] = [];
     const store = memoryStore();
     const { peer, first, mark } = await stage(
@@ -104,7 +104,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     await peer.close();
   });
 
-  it('completes once where two runs are at it at the same time', async () => {
+  it('an effect completes once if two runs reach it at the same time', async () => {
     let completed = 0;
     const effect = vi.fn(async () => {
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -117,7 +117,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     await peer.close();
   });
 
-  it('lets the other one count where it has lost its claim', async () => {
+  it('a run that has lost its claim uses the outcome of the other run', async () => {
     const store = memoryStore();
     let theirs: Json | undefined;
     const { peer, first, mark } = await stage(
@@ -136,7 +136,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     await peer.close();
   });
 
-  it('may fail, and then it has not been done', async () => {
+  it('an effect that fails counts as not done', async () => {
     let fail = true;
     const { peer, store, first, mark } = await stage(
       () => {
@@ -156,7 +156,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
   });
 
   it.each(['answers', 'asks again', 'fails'])(
-    'stays done where its call is cancelled, and the round is open once the handler %s',
+    'an effect stays done if its call is canceled, and the round is open once the handler %s',
     async (end) => {
       const effect = vi.fn(() => 'made');
       let cancelled = false;
@@ -197,7 +197,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     },
   );
 
-  it('is known to be cut off where the store fails at the wrong moment', async () => {
+  it('an effect counts as interrupted if the store fails before its completion is recorded', async () => {
     const real = memoryStore();
     let broken = false;
     const store: Store = {
@@ -253,14 +253,14 @@ describe.each(MAJORS)('an effect that is done once, without a store, on an SDK $
     return { effects, peer, answer };
   };
 
-  it('is remembered from the next question on', async () => {
+  it('an effect is remembered from the next question on without a store', async () => {
     const { effects, peer, answer } = await stage();
     await answer('b', await answer('a', await peer.say(modernCall())));
     expect(effects).toEqual(['x', 'y']);
     await peer.close();
   });
 
-  it('is done again where a round is answered again: what came after the last question, and no more', async () => {
+  it('only effects after the last question are done again if a round is answered again without a store', async () => {
     const { effects, peer, answer } = await stage();
     const first = await peer.say(modernCall());
     const second = await answer('a', first);

@@ -56,17 +56,20 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
   const sessionIn = ({ result }: Wire): Session => result._meta[KEY];
   const said = ({ result }: Wire): unknown => JSON.parse(result.content[0].text);
 
-  it.each(['sealed', 'stored'] as const)('goes on in what the answer brings of it (%s)', async (mode) => {
-    const { create, within, answer, warned } = await open(mode);
-    const first = await create();
-    const asked = await within(first);
-    const later = sessionIn(await within(first, { id: 7 }));
-    expect(said(await answer(asked, later))).toEqual([7, true]);
-    expect(warned).toEqual([]);
-  });
+  it.each(['sealed', 'stored'] as const)(
+    'a call continues in the session state that the answer brings (%s)',
+    async (mode) => {
+      const { create, within, answer, warned } = await open(mode);
+      const first = await create();
+      const asked = await within(first);
+      const later = sessionIn(await within(first, { id: 7 }));
+      expect(said(await answer(asked, later))).toEqual([7, true]);
+      expect(warned).toEqual([]);
+    },
+  );
 
   it.each([NAMES.modern.session, 'mcp/session'])(
-    'goes on in that also where the call spelt it %s',
+    'a call continues in the session state that the answer brings even if the call spelled it %s',
     async (key) => {
       const { create, within, answer, warned } = await open('sealed');
       const first = await create();
@@ -80,9 +83,9 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
   it.each([
     { what: 'nothing', bring: () => undefined },
     { what: 'another session', bring: async (create: () => Promise<Session>) => create() },
-    { what: 'what is no session', bring: () => 'session' },
+    { what: 'an invalid session', bring: () => 'session' },
   ])(
-    'goes on in what it was asked in, where the answer brings $what, and warns the author',
+    'a call continues in the session state of its question if the answer brings $what, and the author is warned',
     async ({ bring }) => {
       const { create, within, answer, warned } = await open('sealed');
       const first = await create();
@@ -95,7 +98,7 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
     },
   );
 
-  it('[S-19] is refused where what the answer brings is forged', async () => {
+  it('[S-19] an answer that brings a forged session is refused', async () => {
     const { create, within, answer } = await open('sealed');
     const first = await create();
     const other = await create();
@@ -103,7 +106,7 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
     expect((await answer(asked, { ...first, state: other.state })).error).toMatchObject({ code: -32043 });
   });
 
-  it('loses nothing where sessions are stored, and warns nobody', async () => {
+  it('an answer without a session loses nothing in a stored session, and causes no warning', async () => {
     const { create, within, answer, warned } = await open('stored');
     const first = await create();
     const asked = await within(first);
@@ -112,19 +115,19 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
     expect(warned).toEqual([]);
   });
 
-  describe('and waited for in memory', () => {
+  describe('answers to questions that wait in memory', () => {
     const waiting = { elicitation: {}, extensions: { 'dev.valise/sessions': {} } };
 
     it.each([
       {
-        what: 'brings what the session has become',
+        what: 'brings the current session',
         warnings: 1,
         bring: (_: Session, later: Session) => later,
       },
-      { what: 'brings nothing of it', warnings: 1, bring: () => undefined },
-      { what: 'says that it is as it was', warnings: 0, bring: (first: Session) => first },
+      { what: 'brings no session', warnings: 1, bring: () => undefined },
+      { what: 'brings the unchanged session', warnings: 0, bring: (first: Session) => first },
     ])(
-      'goes on in what it began with where the answer $what: $warnings warning',
+      'a waiting call continues in the session state that it began with if the answer $what: $warnings warning',
       async ({ bring, warnings }) => {
         const { create, within, answer, warned } = await open('sealed', waiting);
         const first = await create();
@@ -136,7 +139,7 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
       },
     );
 
-    it('loses nothing where sessions are stored, and warns nobody', async () => {
+    it('a waiting call loses nothing in a stored session, and causes no warning', async () => {
       const { create, within, answer, warned } = await open('stored', waiting);
       const first = await create();
       const asked = await within(first);

@@ -18,7 +18,7 @@ const added = async (store: Store, prefix: string, work: () => Promise<unknown>)
   return (await keysOf(store, prefix)).find((key) => !before.has(key)) as string;
 };
 
-describe.each(MAJORS)('somebody who can write to the store of an SDK $major server', (major) => {
+describe.each(MAJORS)('an attacker who can write to the store of an SDK $major server', (major) => {
   const stage = async () => {
     const store = memoryStore();
     const valise = createValise({ name: 'test', store, flows: { mode: 'stored' } });
@@ -49,7 +49,7 @@ describe.each(MAJORS)('somebody who can write to the store of an SDK $major serv
     return { store, peer, effects, begin, finish };
   };
 
-  it('cannot make a flow go on as accepted after a decline, by putting another flow’s record in its place', async () => {
+  it('an attacker cannot turn a decline into an acceptance with the record of another flow', async () => {
     const { store, peer, effects, begin, finish } = await stage();
     const accepted = await added(store, 'rounds/kept/', () => begin(accept({ name: 'yes' })));
     let round: Wire | undefined;
@@ -68,7 +68,7 @@ describe.each(MAJORS)('somebody who can write to the store of an SDK $major serv
     await peer.close();
   });
 
-  it('cannot do so by putting an older version of the flow’s own record back', async () => {
+  it('an attacker cannot turn a decline into an acceptance with an older record of the same flow', async () => {
     const { store, peer, effects, begin, finish } = await stage();
     const before = new Set(await keysOf(store, 'rounds/kept/'));
     const { requestState } = (await peer.say(modernCall())).result;
@@ -84,7 +84,7 @@ describe.each(MAJORS)('somebody who can write to the store of an SDK $major serv
     await peer.close();
   });
 
-  it('can neither read nor write records by hand', async () => {
+  it('an attacker can neither read nor write the records of a flow', async () => {
     const { store, peer, effects, begin, finish } = await stage();
     let round: Wire | undefined;
     const key = await added(store, 'rounds/kept/', async () => {
@@ -99,7 +99,7 @@ describe.each(MAJORS)('somebody who can write to the store of an SDK $major serv
     await peer.close();
   });
 
-  it('cannot make an effect look done that was not', async () => {
+  it('an attacker cannot make an effect look done', async () => {
     const { store, peer, effects, begin, finish } = await stage();
     const done = await added(store, 'rounds/once/', async () => finish(await begin(accept({ name: 'yes' }))));
     expect(effects).toEqual(['deleted']);
@@ -117,7 +117,7 @@ describe.each(MAJORS)('somebody who can write to the store of an SDK $major serv
   });
 });
 
-it('An outcome that was written into the store by somebody else is not brought to a client, and does not keep its own from it', async () => {
+it('a forged outcome in the store is not delivered, and does not block the real one', async () => {
   const store = memoryStore();
   const url = await listen(FORMS['v2, web standard']!(createValise({ name: 'test', store })));
   const made = await post(url, initialize({ elicitation: {} }));

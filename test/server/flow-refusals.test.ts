@@ -25,7 +25,7 @@ const inputResponses = { a: accept({ how: 'Fixed' }) };
 
 afterEach(() => vi.useRealTimers());
 
-describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major server', (major) => {
+describe.each(MAJORS)('[R-10] refused flow contexts on an SDK $major server', (major) => {
   const stage = async (options: PeerOptions = {}) => {
     const runs: unknown[] = [];
     const peer = await flowPeer(
@@ -65,7 +65,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     expect(response).toEqual({ jsonrpc: '2.0', id: response.id, error: REFUSED });
     expect(runs).toEqual([]);
     const [event] = peer.rejected as unknown as ServerEvents['rejected'][];
-    expect(event).toMatchObject({ family: 'rounds', reason: expect.stringMatching(reason) });
+    expect(event).toMatchObject({ family: 'flows', reason: expect.stringMatching(reason) });
     expect(JSON.stringify(peer.rejected)).not.toContain(requestState.slice(12, 40));
     expect(peer.valise.flows.counts().refused).toBe(1);
     await peer.close();
@@ -73,38 +73,42 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
   const retry = (requestState: unknown, args: object = { id: 1 }, more: object = {}): Wire =>
     modernCall(args, { requestState, inputResponses, ...more });
 
-  it('altered', () => refused((state) => retry(`${state.slice(0, -4)}AAAA`), 'tampered'));
-  it('altered at its start', () => refused((state) => retry(`w${state.slice(1)}`), 'malformed'));
-  it('cut short', () => refused((state) => retry(state.slice(0, -10)), /tampered|malformed/));
-  it('replaced by something else', () => refused(() => retry('AAAA'), 'malformed'));
-  it('not even a text', async () => {
+  it('an altered flow context is refused', () =>
+    refused((state) => retry(`${state.slice(0, -4)}AAAA`), 'tampered'));
+  it('a flow context that is altered at its start is refused', () =>
+    refused((state) => retry(`w${state.slice(1)}`), 'malformed'));
+  it('a truncated flow context is refused', () =>
+    refused((state) => retry(state.slice(0, -10)), /tampered|malformed/));
+  it('text that is not a flow context is refused', () => refused(() => retry('AAAA'), 'malformed'));
+  it('a flow context that is not text is refused', async () => {
     const { peer, runs } = await stage();
     expect((await peer.say(retry({ a: 1 }))).error).toEqual(REFUSED);
     expect(runs).toEqual([]);
     await peer.close();
   });
-  it('of other arguments', () => refused((state) => retry(state, { id: 2 }), 'wrong-binding'));
-  it('of another tool', () =>
+  it('a flow context is refused if the arguments of the call have changed', () =>
+    refused((state) => retry(state, { id: 2 }), 'wrong-binding'));
+  it('a flow context is refused in a call of another tool', () =>
     refused((state) => retry(state, { id: 1 }, { name: 'other' }), 'wrong-binding'));
-  it('of another server', async () => {
+  it('a flow context of another server is refused', async () => {
     const { requestState } = await stage({ options: { name: 'shop' } });
     await refused(() => retry(requestState), /unknown-key|wrong-audience/);
   });
-  it('sealed with a key that was retired', async () => {
+  it('a flow context that was sealed with a retired key is refused', async () => {
     const keys = parseKeys(generateKey());
     const { requestState } = await stage({ options: { keys } });
     const options = { keys: generateKey(), retiredKeys: keys.kids };
     await refused(() => retry(requestState), 'unknown-key', { options });
   });
-  it('of another server with the same keys', async () => {
+  it('a flow context of another server with the same keys is refused', async () => {
     const keys = generateKey();
     const { requestState } = await stage({ options: { keys, name: 'shop' } });
     await refused(() => retry(requestState), 'wrong-audience', { options: { keys } });
   });
-  it('with answers that are not', () =>
+  it('a flow context is refused if the answers are malformed', () =>
     refused((state) => retry(state, { id: 1 }, { inputResponses: [1] }), 'malformed'));
 
-  it('of another principal', async () => {
+  it('a flow context is refused if another principal sends it', async () => {
     const valise = createValise({ name: 'test' });
     const ada = await stage({ valise, authInfo: { clientId: 'c', extra: { iss: 'i', sub: 'ada' } } });
     const bob = await stage({ valise, authInfo: { clientId: 'c', extra: { iss: 'i', sub: 'bob' } } });
@@ -118,7 +122,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     expect((await ada.peer.say(retry(ada.requestState))).result.content[0].text).toBe('secret Fixed');
   });
 
-  it('[R-16] too late: a minute after its time, for clocks that differ', async () => {
+  it('[R-16] a flow context is refused one minute after it expired, which allows for clock skew', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { peer, runs, requestState } = await stage();
     vi.setSystemTime(Date.now() + 658_000);
@@ -133,7 +137,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
 
   const declined = { inputResponses: { a: { action: 'decline' } } };
 
-  it('[R-16] used before with another answer, where a store remembers it', async () => {
+  it('[R-16] a flow context is refused with a second, different answer if there is a store', async () => {
     const { peer, runs, requestState } = await stage({ options: { store: memoryStore() } });
     expect((await peer.say(retry(requestState))).result.content[0].text).toBe('secret Fixed');
     expect(runs).toHaveLength(1);
@@ -147,7 +151,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     await peer.close();
   });
 
-  it('[R-16] used by two at once, where a store remembers it: the first answer goes on, and once', async () => {
+  it('[R-16] a flow context that several answers use at once continues once, with the first answer, if there is a store', async () => {
     const { peer, runs, requestState } = await stage({ options: { store: memoryStore() } });
     const answers = [retry(requestState), retry(requestState), retry(requestState, { id: 1 }, declined)];
     const told = await Promise.all(answers.map((answer) => peer.say(answer)));
@@ -157,7 +161,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     await peer.close();
   });
 
-  it('in the draft form too', async () => {
+  it('a bad flow context is refused in the draft form too', async () => {
     const { peer, runs } = await stage({ capabilities: ours('dependent-shared') });
     const asked = await peer.say(call({ id: 1 }));
     const { state } = asked.dependent_requests;
@@ -178,7 +182,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
   });
 
   it.each([7, 'the call', `long ${'x'.repeat(100)}`])(
-    '[R-10] on the answer to a question: its call ends with the same error, under its id (%s)',
+    '[R-10] a call ends with the same error, under its own id, if an answer brings a bad flow context (%s)',
     async (id) => {
       const { peer, runs } = await stage();
       const asked = await peer.say({ ...call({ id: 1 }), id });
@@ -193,7 +197,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     },
   );
 
-  it('on the answer to a question that names no call: only the author hears of it', async () => {
+  it('a bad flow context in an answer that names no call is only reported to the author', async () => {
     const { peer, runs } = await stage();
     const asked = await peer.say({ ...call({ id: 1 }), id: 'x'.repeat(300) });
     runs.length = 0;
@@ -207,7 +211,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     await peer.close();
   });
 
-  it('for one purpose is not one for another', async () => {
+  it('a flow context that was sealed for one purpose is refused for another', async () => {
     const { peer, runs, requestState } = await stage();
     const asked = await peer.say(call({ id: 1 }));
     runs.length = 0;
@@ -225,7 +229,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     await peer.close();
   });
 
-  it('[R-11] may be encoded in another way: in the open for development, which says so', async () => {
+  it('[R-11] plainCodec() sends the flow context unsealed, and a warning says so', async () => {
     const warnings: string[] = [];
     const valise = createValise({
       name: 'test',
@@ -234,9 +238,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     });
     const { peer, requestState } = await stage({ valise });
     await vi.waitFor(() =>
-      expect(warnings).toContain(
-        'The context of rounds travels in the open: clients can read and change it.',
-      ),
+      expect(warnings).toContain('The context of flows travels unsealed: clients can read and change it.'),
     );
     expect(requestState).toMatch(/^plain\.\{/);
     expect((await peer.say(retry(requestState))).result.content[0].text).toBe('secret Fixed');
@@ -245,7 +247,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     await peer.close();
   });
 
-  it('[R-05] [R-11] may be an object on the wire, where the codec makes one', async () => {
+  it('[R-05] [R-11] a flow context is an object on the wire if the codec makes one', async () => {
     const valise = createValise({ name: 'test', flows: { codec: plainCodec({ form: 'object' }) } });
     const { peer, requestState } = await stage({ valise, capabilities: ours('state') });
     const asked = await peer.say(call({ id: 1 }));
@@ -269,7 +271,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
   });
 
   it.each(['dependent-shared', 'dependent-each'] as const)(
-    '[R-05] may be an object in dependent_requests (%s)',
+    '[R-05] a flow context may be an object in dependent_requests (%s)',
     async (carrier) => {
       const valise = createValise({ name: 'test', flows: { codec: plainCodec({ form: 'object' }) } });
       const { peer } = await stage({ valise, capabilities: ours(carrier) });
@@ -286,11 +288,11 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     },
   );
 
-  it('[R-11] with a codec of one’s own that throws whatever it likes, is refused like any other', async () => {
+  it('[R-11] a flow context is refused if a custom codec throws any error', async () => {
     const plain = plainCodec();
     const codec = {
       seal: plain.seal,
-      recognises: (state: string) => state.startsWith('plain.'),
+      recognizes: (state: string) => state.startsWith('plain.'),
       open(state: string, options: never) {
         if (!state.includes('secret-mac')) return plain.open(state, options);
         throw new TypeError('bad mac');
@@ -305,7 +307,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     await peer.close();
   });
 
-  it('[R-11] may be encoded as the author likes: what their codec does not open is refused', async () => {
+  it('[R-11] a custom codec may encode the flow context, and a context that it cannot open is refused', async () => {
     const codec: FlowCodec = {
       seal: (value, { purpose }) =>
         `mine.${Buffer.from(JSON.stringify([purpose, value])).toString('base64')}`,
@@ -317,7 +319,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
         if (made !== purpose) throw new Error('for something else');
         return value;
       },
-      recognises: (text) => String(text).startsWith('mine.'),
+      recognizes: (text) => String(text).startsWith('mine.'),
     };
     const { peer, runs, requestState } = await stage({ options: { flows: { codec } } });
     expect(requestState).toMatch(/^mine\.[\w+/]+=*$/);

@@ -51,7 +51,7 @@ const asked = async (schema: unknown, content: object) => {
 describe.each(Object.keys(SCHEMAS))('flow.ask() with a schema of %s', (library) => {
   const schema = SCHEMAS[library];
 
-  it('asks for a form that every client can show', async () => {
+  it('flow.ask() with a schema of a library asks for a form that every client can show', async () => {
     const { form } = await asked(schema, {});
     expect(form).toMatchObject({
       type: 'object',
@@ -66,7 +66,7 @@ describe.each(Object.keys(SCHEMAS))('flow.ask() with a schema of %s', (library) 
     expect(Object.keys(form).sort()).toEqual(['properties', 'required', 'type']);
   });
 
-  it('gives the answer, and refuses one that does not fit', async () => {
+  it('flow.ask() with a schema of a library returns the answer, and refuses one that does not fit', async () => {
     const answer = { email: 'ada@example.com', size: 'S', count: 3 };
     expect(JSON.parse((await asked(schema, answer)).told)).toEqual(answer);
     const { result, told } = await asked(schema, { ...answer, size: 'L' });
@@ -76,7 +76,7 @@ describe.each(Object.keys(SCHEMAS))('flow.ask() with a schema of %s', (library) 
 });
 
 describe('flow.ask()', () => {
-  it('applies the defaults and transforms of a schema', async () => {
+  it('flow.ask() applies the defaults and transforms of a schema', async () => {
     const schema = z.object({
       name: z.string().transform((name) => name.toUpperCase()),
       n: z.number().default(7),
@@ -86,7 +86,7 @@ describe('flow.ask()', () => {
     expect(JSON.parse(told)).toEqual({ name: 'ADA', n: 7 });
   });
 
-  it('waits for a schema that checks asynchronously', async () => {
+  it('flow.ask() awaits a schema that validates asynchronously', async () => {
     const schema = z
       .object({ name: z.string() })
       .refine(async ({ name }) => name !== 'nobody', 'somebody, please');
@@ -94,7 +94,7 @@ describe('flow.ask()', () => {
     expect((await asked(schema, { name: 'nobody' })).told).toMatch(/somebody, please/);
   });
 
-  it('refuses a schema that is not the schema of a form, by name', async () => {
+  it('flow.ask() refuses by name a schema that cannot be a form', async () => {
     const peer = await flowPeer(major, async (_, flow) => {
       await flow.ask('a', { message: 'What?', schema: z.object({ deep: z.object({ er: z.string() }) }) });
       return text('unused');
@@ -120,7 +120,7 @@ describe('flow.confirm()', () => {
     [{ action: 'accept' }, 'true'],
     [{ action: 'decline' }, 'false'],
     [{ action: 'cancel' }, 'false'],
-  ])('takes %j for %s', async (answer, told) => {
+  ])('flow.confirm() takes %j for %s', async (answer, told) => {
     const result = await answering((flow) => flow.confirm('a', 'Sure?'), answer);
     expect(result['content'][0].text).toBe(told);
   });
@@ -129,12 +129,12 @@ describe('flow.confirm()', () => {
 describe('flow.choose()', () => {
   const choose = (flow: Flow) => flow.choose('a', 'Which size?', ['S', 'M']);
 
-  it('asks for one of the options, and gives the one that was chosen', async () => {
+  it('flow.choose() asks for one of the options, and returns the chosen one', async () => {
     const result = await answering(choose, accept({ choice: 'M' }));
     expect(result['content'][0].text).toBe('"M"');
   });
 
-  it('refuses what is not among them', async () => {
+  it('flow.choose() refuses an answer that is not among the options', async () => {
     const result = await answering(choose, accept({ choice: 'L' }));
     expect(result).toMatchObject({ isError: true });
   });
@@ -145,7 +145,7 @@ describe('flow.canAsk()', () => {
     [{ elicitation: {} }, 'true'],
     [{}, 'false'],
     [{ sampling: {} }, 'false'],
-  ])('tells a client with %j: %s', async (capabilities, told) => {
+  ])('flow.canAsk() for a client with the capabilities %j returns %s', async (capabilities, told) => {
     const peer = await flowPeer(major, async (_, flow) => text(String(flow.canAsk())), { capabilities });
     const { result } = await peer.say(call());
     expect(result.content[0].text).toBe(told);
@@ -159,7 +159,7 @@ describe('flow.once()', () => {
     ['a map', new Map([['a', 1]])],
     ['bytes', new Uint8Array(2)],
     ['NaN', { n: Number.NaN }],
-  ])('refuses %s, which JSON cannot carry', async (_, value) => {
+  ])('flow.once() refuses %s, which JSON cannot carry', async (_, value) => {
     const peer = await flowPeer(major, async (_args, flow) => {
       await flow.once('a', () => value);
       return text('fine');
@@ -170,7 +170,7 @@ describe('flow.once()', () => {
     await peer.close();
   });
 
-  it('carries plain data, null and nothing', async () => {
+  it('flow.once() carries plain data, null and undefined', async () => {
     for (const value of [{ a: [1, 'b', null] }, null, undefined, 0, false]) {
       const peer = await flowPeer(major, async (_args, flow) =>
         text(String(JSON.stringify(await flow.once('a', () => value)))),

@@ -129,7 +129,7 @@ describe.each(MAJORS)('a round of an SDK $major server with sessions', (major) =
       };
       const sessionless = undefined;
 
-      it('is answered in the session that it was asked in, on any instance, and in none where it was asked in none', async () => {
+      it('a round is answered in the session that it was asked in, or in none if it was asked in none, on any instance', async () => {
         const { peer } = await stage();
         const { peer: other } = await stage();
         const session = await begin(peer);
@@ -144,7 +144,7 @@ describe.each(MAJORS)('a round of an SDK $major server with sessions', (major) =
         await other.close();
       });
 
-      it('[R-10] is refused in another session, in a fork, and where only one of asking and answering has one', async () => {
+      it('[R-10] a round is refused in another session, in a fork, and if only one of question and answer has a session', async () => {
         const { peer, ran } = await stage();
         const a = await begin(peer);
         const b = await begin(peer);
@@ -158,13 +158,13 @@ describe.each(MAJORS)('a round of an SDK $major server with sessions', (major) =
           peer.rejected.length = 0;
           const refused = await peer.say(way.retry(await peer.say(way.first(asked)), answered));
           expect(refused.error).toEqual(REFUSED);
-          expect(peer.rejected).toMatchObject([{ family: 'rounds', reason: 'wrong-binding' }]);
+          expect(peer.rejected).toMatchObject([{ family: 'flows', reason: 'wrong-binding' }]);
         }
         expect(ran).toEqual([]);
         await peer.close();
       });
 
-      it('goes on where the session has changed in between', async () => {
+      it('a round continues if its session has changed in between', async () => {
         const { peer, ran } = await stage();
         const session = await begin(peer);
         const asked = await peer.say(way.first(session));
@@ -180,7 +180,7 @@ describe.each(MAJORS)('a round of an SDK $major server with sessions', (major) =
   });
 });
 
-describe.each(MAJORS)('a round of an SDK $major server whose session could not be kept', (major) => {
+describe.each(MAJORS)('a round of an SDK $major server whose session could not be saved', (major) => {
   /** A flow that charges once its question is answered, and then waits until `meanwhile` has had its way. */
   const stage = async (
     options: SessionsOptions,
@@ -229,7 +229,7 @@ describe.each(MAJORS)('a round of an SDK $major server whose session could not b
     };
   };
 
-  it('is not used up by a conflict: the same answer is taken again, and nothing is done twice', async () => {
+  it('a conflict does not use up a round: the same answer is accepted again, and nothing is done twice', async () => {
     const { peer, again, effects, close } = await stage({ onConflict: 'fail' }, async (other, session) => {
       expect((await other.say(MODERN.first(session))).result).toMatchObject(text('1'));
     });
@@ -249,7 +249,7 @@ describe.each(MAJORS)('a round of an SDK $major server whose session could not b
     await close();
   });
 
-  it('is not used up where the store fails', async () => {
+  it('a failing store does not use up a round', async () => {
     const { peer, again, refuses, effects, close } = await stage({}, () => {
       refuses.writes = true;
     });

@@ -26,7 +26,7 @@ const counting = (valise: ServerValise) => async (_: unknown, flow: { ask: (...a
   return text(String(session.get('n')));
 };
 
-describe.each(MAJORS)('what a flow does to other state on an SDK $major server', (major) => {
+describe.each(MAJORS)('other state that a flow sets on an SDK $major server', (major) => {
   const stage = async (capabilities: object, store?: ReturnType<typeof memoryStore>): Promise<FlowPeer> => {
     const valise: ServerValise = createValise({
       name: 'test',
@@ -36,7 +36,7 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     return flowPeer(major, counting(valise) as never, { valise, capabilities });
   };
 
-  it('counts in its last run only, where the client carries it', async () => {
+  it('jar state that a flow sets is sent after its last run only, to a client that carries it', async () => {
     const peer = await stage({ ...ours('dependent-shared'), state: {} });
     const _meta = { [SESSION]: { n: 5 } };
     const asked = await peer.say(call({}, { params: { name: 'work', arguments: {}, _meta } }));
@@ -55,7 +55,7 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     await peer.close();
   });
 
-  it('sees what the client carried with its call, where the answer comes alone', async () => {
+  it('a flow sees the jar state that came with its call if the answer comes alone', async () => {
     const peer = await stage({ ...ours('state'), state: {} });
     const asked = await peer.say(
       call({}, { params: { name: 'work', arguments: {}, _meta: { [SESSION]: { n: 5 } } } }),
@@ -65,7 +65,7 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     await peer.close();
   });
 
-  it('does not travel with the question where it was not set', async () => {
+  it('jar state does not travel with the question if the flow did not set it', async () => {
     const jar: JarOptions = { session: { cart: { plain: true } } };
     const valise: ServerValise = createValise({ name: 'test', jar });
     const adding = async (_: unknown, flow: { ask: (key: string, question: object) => unknown }) => {
@@ -85,7 +85,7 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     await peer.close();
   });
 
-  it('counts in its last run only, where it is in the store', async () => {
+  it('jar state that a flow sets is stored after its last run only', async () => {
     const peer = await stage(ours('state'), memoryStore());
     const play = async (): Promise<Wire> => peer.say(echo(await peer.say(call()), accept({})));
     expect((await play()).result.content[0].text).toBe('2');
@@ -93,7 +93,7 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     await peer.close();
   });
 
-  it('counts in its last run only on 2026-07-28 too', async () => {
+  it('jar state that a flow sets is sent after its last run only on 2026-07-28 too', async () => {
     const peer = await stage({});
     const capabilities = { elicitation: {}, extensions: { 'dev.valise/state': {} } };
     const first = await peer.say(modernCall({}, {}, capabilities));
@@ -109,33 +109,36 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     await peer.close();
   });
 
-  it.each(['sealed', 'stored'] as const)('counts in its last run only in a %s session', async (mode) => {
-    const key = 'io.modelcontextprotocol/session';
-    const valise = createValise({ name: 'test', store: memoryStore(), sessions: { mode } });
-    const peer = await flowPeer(
-      major,
-      async (_, flow) => {
-        const session = valise.session()!;
-        session?.set('n', Number(session.get('n') ?? 0) + 1);
-        await flow.ask('a', name);
-        return text(String(session?.get('n')));
-      },
-      { valise, capabilities: ours('dependent-shared') },
-    );
-    const created = await peer.say({ jsonrpc: '2.0', id: 1, method: 'sessions/create' });
-    let { sessionId, state } = created.result.session;
-    for (const expected of ['1', '2']) {
-      const params = () => ({ name: 'work', arguments: {}, _meta: { [key]: { sessionId, state } } });
-      const asked = await peer.say(call({}, { params: params() }));
-      const round = asked.dependent_requests;
-      const dependent_responses = { state: round.state, responses: [{ result: accept({}) }] };
-      const done = await peer.say(call({}, { params: params(), dependent_responses }));
-      expect(done.result.content[0].text).toBe(expected);
-      expect(done.result._meta[key].sessionId).toBe(sessionId);
-      ({ sessionId, state = state } = done.result._meta[key]);
-    }
-    await peer.close();
-  });
+  it.each(['sealed', 'stored'] as const)(
+    'session state that a flow sets is saved after its last run only in a %s session',
+    async (mode) => {
+      const key = 'io.modelcontextprotocol/session';
+      const valise = createValise({ name: 'test', store: memoryStore(), sessions: { mode } });
+      const peer = await flowPeer(
+        major,
+        async (_, flow) => {
+          const session = valise.session()!;
+          session?.set('n', Number(session.get('n') ?? 0) + 1);
+          await flow.ask('a', name);
+          return text(String(session?.get('n')));
+        },
+        { valise, capabilities: ours('dependent-shared') },
+      );
+      const created = await peer.say({ jsonrpc: '2.0', id: 1, method: 'sessions/create' });
+      let { sessionId, state } = created.result.session;
+      for (const expected of ['1', '2']) {
+        const params = () => ({ name: 'work', arguments: {}, _meta: { [key]: { sessionId, state } } });
+        const asked = await peer.say(call({}, { params: params() }));
+        const round = asked.dependent_requests;
+        const dependent_responses = { state: round.state, responses: [{ result: accept({}) }] };
+        const done = await peer.say(call({}, { params: params(), dependent_responses }));
+        expect(done.result.content[0].text).toBe(expected);
+        expect(done.result._meta[key].sessionId).toBe(sessionId);
+        ({ sessionId, state = state } = done.result._meta[key]);
+      }
+      await peer.close();
+    },
+  );
 });
 
 describe.each(MAJORS)(
@@ -173,19 +176,22 @@ describe.each(MAJORS)(
 
     it.each([
       ['without a store', () => undefined],
-      ['with one', memoryStore],
-    ])('is the same flow: nothing is done or asked again (%s)', async (_, store) => {
-      const { peer, effects, ids, runs } = await stage(store(), false);
-      const done = [await peer.next(), await peer.next()];
-      expect(done.map(({ result }) => result.content[0].text).sort()).toEqual(['1 user 0 3', '2 user 1 4']);
-      expect(runs()).toBe(3);
-      expect(ids.size).toBe(2);
-      expect(effects).toHaveLength(4);
-      expect(new Set(effects).size).toBe(4);
-      await peer.close();
-    });
+      ['with a store', memoryStore],
+    ])(
+      'a flow that starts over is the same flow, and nothing is done or asked again (%s)',
+      async (_, store) => {
+        const { peer, effects, ids, runs } = await stage(store(), false);
+        const done = [await peer.next(), await peer.next()];
+        expect(done.map(({ result }) => result.content[0].text).sort()).toEqual(['1 user 0 3', '2 user 1 4']);
+        expect(runs()).toBe(3);
+        expect(ids.size).toBe(2);
+        expect(effects).toHaveLength(4);
+        expect(new Set(effects).size).toBe(4);
+        await peer.close();
+      },
+    );
 
-    it('asks what has become another question, and does nothing again', async () => {
+    it('a flow that starts over asks a question that has changed, and repeats no effect', async () => {
       const { peer, questions, effects, ids } = await stage(undefined, true);
       const messages = [await peer.next(), await peer.next()];
       const again = messages.find(({ method }) => method === 'elicitation/create') as Wire;

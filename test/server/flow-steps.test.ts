@@ -48,7 +48,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     return response;
   };
 
-  it('ask several things at once in one round', async () => {
+  it('a flow asks several questions at once in one round', async () => {
     const rounds: string[][] = [];
     const response = await play(
       async (_, flow) => {
@@ -69,7 +69,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     expect(rounds).toEqual([['a', 'b'], ['roots']]);
   });
 
-  it('ask also what comes together only after an answer', async () => {
+  it('a flow asks parallel questions together after an earlier answer', async () => {
     const rounds: string[][] = [];
     const response = await play(
       async (_, flow) => {
@@ -92,7 +92,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     ]);
   });
 
-  it('ask again for what was not answered', async () => {
+  it('a flow asks again for questions that were not answered', async () => {
     const rounds: string[][] = [];
     const response = await play(
       async (_, flow) => {
@@ -113,7 +113,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     expect(response).toMatchObject({ error: { code: -32602 } });
   });
 
-  it('sample the model', async () => {
+  it('a flow can sample the model', async () => {
     const response = await play(
       async (_, flow) => {
         const { content } = await flow.sample('say', { messages: [], maxTokens: 10 });
@@ -130,7 +130,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     expect(said(response)).toBe('{"type":"text","text":"hello"}');
   });
 
-  it('do an effect once, and return what it returned', async () => {
+  it('a flow does an effect once, and later runs return its value', async () => {
     const effect = vi.fn(() => ({ at: new Date(0).toISOString() }));
     const nothing = vi.fn();
     const seen: unknown[] = [];
@@ -154,7 +154,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     ]);
   });
 
-  it('hand the effect a key that is the same on every attempt, and differs from step to step', async () => {
+  it('an effect receives a key that is the same on every attempt and differs between steps', async () => {
     const keys: string[] = [];
     let fail = true;
     const peer = await flowPeer(major, async (_, flow) => {
@@ -180,7 +180,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     await peer.close();
   });
 
-  it('wait for an effect under way before a round goes out', async () => {
+  it('a round waits for a running effect before it is sent', async () => {
     let finish: (value: string) => void = () => {};
     const effect = vi.fn(() => new Promise<string>((resolve) => (finish = resolve)));
     const peer = await flowPeer(major, async (_, flow) => {
@@ -198,7 +198,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     await peer.close();
   });
 
-  it('go back to the client as "still waiting" until somebody else has done something', async () => {
+  it('a flow tells the client that it is still waiting until somebody else has acted', async () => {
     let approved: string | undefined;
     const rounds: string[][] = [];
     const response = await play(
@@ -214,7 +214,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     expect(rounds).toEqual([[], [], []]);
   });
 
-  it('tell their progress once, and only what is new', async () => {
+  it('a flow reports its progress once, and only new progress', async () => {
     const peer = await flowPeer(major, async (_, flow) => {
       await flow.progress(1, 3, 'asking');
       await flow.ask('a', name);
@@ -235,13 +235,13 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     await peer.close();
   });
 
-  describe('where the user refuses', () => {
+  describe('refusals by the user', () => {
     const refuse = (action: string) => () => ({ a: { action } });
 
     it.each([
       ['decline', 'ask-declined', 'The user declined to answer "a".'],
       ['cancel', 'ask-cancelled', 'The user closed the question "a" without an answer.'],
-    ])('%s is an error', async (action, code, message) => {
+    ])('the answer %s is an error by default', async (action, code, message) => {
       let caught: unknown;
       const response = await play(async (_, flow) => {
         try {
@@ -257,7 +257,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
       expect(response.result).toMatchObject({ isError: true, content: [{ text: message }] });
     });
 
-    it.each(['decline', 'cancel'])('%s is a value where the author wants it', async (action) => {
+    it.each(['decline', 'cancel'])('the answer %s is a value if the author asks for it', async (action) => {
       const response = await play(async (_, flow) => {
         const reaction = await flow.ask('a', { ...how, refusal: 'value' });
         return text(reaction.action === 'accept' ? reaction.content.how : `the user did ${reaction.action}`);
@@ -265,7 +265,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
       expect(said(response)).toBe(`the user did ${action}`);
     });
 
-    it('an acceptance is a value too', async () => {
+    it('an acceptance is a value too with refusal: value', async () => {
       const response = await play(
         async (_, flow) => {
           const reaction = await flow.ask('a', { ...how, refusal: 'value' });
@@ -277,7 +277,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     });
   });
 
-  it('do not take an answer that does not fit', async () => {
+  it('a flow refuses an answer that does not fit the form', async () => {
     const response = await play(
       async (_, flow) => text((await flow.ask('a', how)).how),
       () => ({ a: accept({ how: 'Somehow' }) }),
@@ -292,7 +292,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     });
   });
 
-  it('tell what a client answered with an error', async () => {
+  it('a flow reports an error that the client answered with', async () => {
     const peer = await flowPeer(major, async (_, flow) => {
       try {
         return text(String(await flow.sample('s', { messages: [], maxTokens: 1 })));
@@ -311,7 +311,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     await peer.close();
   });
 
-  it('lead to a page for what must not pass through the client', async () => {
+  it('a flow sends the user to a page for data that must not pass through the client', async () => {
     const response = await play(
       async (_, flow) => {
         await flow.ask('pay', { message: 'Pay here', url: 'https://pay.example/1' });
@@ -332,7 +332,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     });
   });
 
-  it('are not asked of a client that has not declared the capability', async () => {
+  it('a flow does not ask a client that has not declared the capability', async () => {
     const peer = await flowPeer(major, async (_, flow) => {
       const reaction = await flow.ask('a', how).catch((error: FlowError) => error.code);
       return text(String(reaction));
@@ -341,7 +341,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     await peer.close();
   });
 
-  it('ask one after the other where the client carries one state at a time', async () => {
+  it('parallel questions are asked one after another if the client carries one state at a time', async () => {
     const peer = await flowPeer(
       major,
       async (_, flow) => {
@@ -357,7 +357,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
     await peer.close();
   });
 
-  it('[R-15] stay in memory where the author says so', async () => {
+  it('[R-15] a flow waits in memory if the author says so', async () => {
     let runs = 0;
     const peer = await flowPeer(
       major,

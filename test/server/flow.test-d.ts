@@ -20,7 +20,7 @@ const info = { name: 'test', version: '1.0.0' };
 const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
 
 describe('a flow', () => {
-  it('takes the arguments of a tool, prompt or resource of SDK v2', () => {
+  it('a flow takes the arguments of a tool, prompt or resource of SDK v2', () => {
     const server = new McpServerV2(info);
     server.registerTool(
       'tool',
@@ -60,7 +60,7 @@ describe('a flow', () => {
     );
   });
 
-  it('takes the arguments of a tool, prompt or resource of SDK v1', () => {
+  it('a flow takes the arguments of a tool, prompt or resource of SDK v1', () => {
     const server = new McpServerV1(info);
     server.registerTool(
       'tool',
@@ -87,7 +87,7 @@ describe('a flow', () => {
     );
   });
 
-  it('knows what a form holds', async () => {
+  it('flow.ask() infers the fields of a form', async () => {
     const answer = await flow.ask('a', {
       message: 'How?',
       schema: {
@@ -117,14 +117,14 @@ describe('a flow', () => {
     expectTypeOf(answer.kind).toEqualTypeOf<'x' | 'y' | undefined>();
   });
 
-  it('knows what a refusal is', async () => {
+  it('flow.ask() infers the type of a refusal', async () => {
     const schema = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] } as const;
     const reaction = await flow.ask('a', { message: 'How many?', schema, refusal: 'value' });
     if (reaction.action === 'accept') expectTypeOf(reaction.content.n).toEqualTypeOf<number>();
     else expectTypeOf(reaction.action).toEqualTypeOf<'decline' | 'cancel'>();
   });
 
-  it('returns what an effect returns', async () => {
+  it('flow.once() returns the type that the effect returns', async () => {
     interface Order {
       readonly id: string;
     }
@@ -135,7 +135,7 @@ describe('a flow', () => {
 });
 
 describe('flow.ask', () => {
-  it('gives what a schema of a library makes of the answer', async () => {
+  it('flow.ask() returns the output type of a library schema', async () => {
     const of = { message: 'Who?' };
     const four = await flow.ask('a', {
       ...of,
@@ -159,7 +159,7 @@ describe('flow.ask', () => {
     if (refused.action === 'accept') expectTypeOf(refused.content).toEqualTypeOf<{ name: string }>();
   });
 
-  it('takes JSON Schema as libraries make it, and in a constant', async () => {
+  it('flow.ask() takes JSON Schema from a library or from a constant', async () => {
     await flow.ask('a', { message: 'Who?', schema: z.toJSONSchema(z.object({ name: z.string() })) });
     const schema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] };
     expectTypeOf((await flow.ask('b', { message: 'Who?', schema })).name).toExtend<unknown>();
@@ -167,7 +167,7 @@ describe('flow.ask', () => {
 });
 
 describe('flow.choose and flow.confirm', () => {
-  it('give one of the options, and a yes or no', async () => {
+  it('flow.choose() returns one of the options, and flow.confirm() a boolean', async () => {
     expectTypeOf(await flow.choose('a', 'Which?', ['S', 'M'])).toEqualTypeOf<'S' | 'M'>();
     expectTypeOf(await flow.confirm('b', 'Sure?')).toEqualTypeOf<boolean>();
     expectTypeOf(flow.canAsk()).toEqualTypeOf<boolean>();

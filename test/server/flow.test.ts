@@ -23,7 +23,7 @@ describe.each(MAJORS)('a flow on an SDK $major server', (major) => {
     };
   };
 
-  it('[R-14] asks in one round after the other on 2026-07-28, and keeps nothing in between', async () => {
+  it('[R-14] a flow asks one round after another on 2026-07-28, and keeps nothing in between', async () => {
     const peer = await flowPeer(major, resolve().work);
     const first = await peer.say(modernCall({ id: 7 }));
     expect(first.result).toMatchObject({
@@ -56,7 +56,7 @@ describe.each(MAJORS)('a flow on an SDK $major server', (major) => {
     await peer.close();
   });
 
-  it('takes answers that come along with the call on 2026-07-28, as far as they can be read', async () => {
+  it('a flow uses valid answers that come with the call on 2026-07-28', async () => {
     const { work, runs } = resolve();
     const peer = await flowPeer(major, work);
     const along = (inputResponses: object) => peer.say(modernCall({ id: 7 }, { inputResponses }));
@@ -77,7 +77,7 @@ describe.each(MAJORS)('a flow on an SDK $major server', (major) => {
     await peer.close();
   });
 
-  it('[R-01] puts a top-level state on its own request for a client that carries it', async () => {
+  it('[R-01] a flow puts a top-level state on its own request for a client that carries it', async () => {
     const peer = await flowPeer(major, resolve().work);
     const asked = await peer.say(call({ id: 7 }));
     expect(asked).toMatchObject({
@@ -94,7 +94,7 @@ describe.each(MAJORS)('a flow on an SDK $major server', (major) => {
     await peer.close();
   });
 
-  it('[R-01] puts a top-level state on requests to the model and for roots too', async () => {
+  it('[R-01] a flow puts a top-level state on sampling and roots requests too', async () => {
     const peer = await flowPeer(major, async (_, flow) => {
       const { content } = await flow.sample('say', { messages: [], maxTokens: 10 });
       const [root] = await flow.roots();
@@ -114,7 +114,7 @@ describe.each(MAJORS)('a flow on an SDK $major server', (major) => {
     await peer.close();
   });
 
-  it('[R-06] asks with one state for all in the draft form', async () => {
+  it('[R-06] a flow sends one shared state in the draft form', async () => {
     const peer = await flowPeer(major, resolve().work, { capabilities: ours('dependent-shared') });
     const request = call({ id: 7 });
     const asked = await peer.say(request);
@@ -139,7 +139,7 @@ describe.each(MAJORS)('a flow on an SDK $major server', (major) => {
     await peer.close();
   });
 
-  it('[R-07] asks with one state for each in the other draft form', async () => {
+  it('[R-07] a flow sends one state for each request in the other draft form', async () => {
     const peer = await flowPeer(
       major,
       async (_, flow) => {
@@ -167,7 +167,7 @@ describe.each(MAJORS)('a flow on an SDK $major server', (major) => {
     await peer.close();
   });
 
-  it('waits in memory where a stock client is on the same connection', async () => {
+  it('a flow waits in memory for a stock client on the same connection', async () => {
     const { work, runs } = resolve();
     const peer = await flowPeer(major, work, { capabilities: { elicitation: {} } });
     const asked = await peer.say(call({ id: 7 }));

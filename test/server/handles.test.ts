@@ -23,7 +23,7 @@ async function dump(store: Store): Promise<string> {
 }
 
 describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
-  it('carries jar and session from call to call, on any instance, for whoever passes it', async () => {
+  it('a state handle carries jar and session from call to call, on any instance, for every client that passes it', async () => {
     const store = memoryStore();
     const [one, two] = [await serve(way, { store }, way), await serve(way, { store }, way)];
     const client = await stock(way, one.url);
@@ -41,7 +41,7 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     expect(await dump(store)).not.toContain(handle);
   });
 
-  it('is an optional last parameter of the tools that keep state, and of no other, for every client', async () => {
+  it('a state handle is an optional last parameter of only the tools that keep state, for every client', async () => {
     const { url } = await serve(way, { store: memoryStore() }, way);
     const [nobody, ann] = [await stock(way, url), await stock(way, url, { 'x-user': 'ann' })];
     const tools = await nobody.tools();
@@ -61,7 +61,7 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     expect(JSON.stringify(named('plain'))).not.toContain('handle');
   });
 
-  it('works with schemas that allow nothing else, and is inside structured content too', async () => {
+  it('a state handle works with strict schemas, and is part of structured content too', async () => {
     const { url } = await serve(way, { store: memoryStore() }, way);
     const client = await stock(way, url);
     await client.tools();
@@ -75,7 +75,7 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     });
   });
 
-  it('is made on the first write only', async () => {
+  it('a state handle is created on the first write only', async () => {
     const store = memoryStore();
     const { url } = await serve(way, { store }, way);
     const client = await stock(way, url);
@@ -84,7 +84,7 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     expect((await store.list('')).keys).toEqual([]);
   });
 
-  it('is read however a model copies it, and null or an empty text is none', async () => {
+  it('a state handle is read in any form a model copies it, and null or empty text counts as absent', async () => {
     const { url } = await serve(way, { store: memoryStore() }, way);
     const client = await stock(way, url);
     const { handle } = await client.call('count');
@@ -97,18 +97,18 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     }
   });
 
-  it('that is unknown is a result that tells the model what to do, and an event', async () => {
+  it('an unknown state handle gets a result that tells the model what to do, and an event', async () => {
     const { url, rejected } = await serve(way, { store: memoryStore() }, way);
     const client = await stock(way, url);
     for (const forged of ['vh1_AAAAAAAAAAAAAAAAAAAAAA', 'mine', 7, 'x'.repeat(10_000), '../row/x']) {
       const { text, result } = await client.call('count', { state_handle: forged });
       expect(result.isError).toBe(true);
-      expect(text).toBe('state_handle is unknown or expired. Call again without state_handle to start anew.');
+      expect(text).toBe('state_handle is unknown or expired. Call again without state_handle to start over.');
     }
     expect(rejected).toHaveLength(5);
   });
 
-  it('expires a day after its last use, and 30 days after its first in any case', async () => {
+  it('a state handle expires one day after its last use, and 30 days after its first use at the latest', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const hours = (n: number) => vi.setSystemTime(Date.now() + n * 3_600_000);
     const { url } = await serve(way, { store: memoryStore(), sessions: undefined }, way);
@@ -124,7 +124,7 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     expect((await client.call('count', { state_handle: used })).result.isError).toBe(true);
   });
 
-  it('is given to one caller only so often, which is an event', async () => {
+  it('new state handles are limited, and an event reports the limit', async () => {
     const { url, rejected } = await serve(way, { store: memoryStore(), jar: { maxAnonymous: 3 } }, way);
     const client = await stock(way, url);
     for (let n = 0; n < 3; n++) expect((await client.call('count')).handle).toBeDefined();
@@ -132,7 +132,7 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     expect(rejected.join()).toMatch(/a new state handle: .*count/);
   });
 
-  it('is never given to a client that carries its state, nor shown to its host', async () => {
+  it('a client that carries its state gets no state handle, and its host sees none', async () => {
     const { url } = await serve(way, { store: memoryStore() }, way);
     const valise = await openValise({ store: 'memory:', allowLocal: true });
     const client = new Client({ name: 'host', version: '1' }, { versionNegotiation: { mode: 'auto' } });
@@ -145,7 +145,7 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     await client.close();
   });
 
-  it('is never given to a user who is known, or to a conversation, and is ignored there', async () => {
+  it('an identified user or a conversation gets no state handle, and one that is sent is ignored', async () => {
     const { url } = await serve(way, { store: memoryStore(), conversation: true }, way);
     const [ann, nobody] = [await stock(way, url, { 'x-user': 'ann' }), await stock(way, url)];
     const { handle } = await nobody.call('count');
@@ -153,7 +153,7 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     expect((await nobody.call('count', { state_handle: handle }, { threadId: 't' })).text).toBe('count=1');
   });
 
-  it('is not used where the author does not want it: the author hears what to do, and a session is required', async () => {
+  it('handles: false turns state handles off, warns the author, and requires a session', async () => {
     const { url, warnings } = await serve(way, { store: memoryStore(), handles: false }, way);
     const client = await stock(way, url);
     expect(JSON.stringify(await client.tools())).not.toContain('handle');
@@ -162,7 +162,7 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
     await expect(client.call('note')).rejects.toThrow(/Session required/);
   });
 
-  it('is a parameter of every tool with handles: all', async () => {
+  it('every tool has the parameter state_handle with handles: all', async () => {
     const { url } = await serve(way, { store: memoryStore(), handles: 'all' }, way);
     const client = await stock(way, url);
     for (const { inputSchema } of await client.tools())
@@ -170,8 +170,8 @@ describe.each(ANONYMOUS)('a state handle ($way)', (way) => {
   });
 });
 
-describe('without a store', () => {
-  it('no tool takes a handle, and the author hears of it at startup', async () => {
+describe('state handles without a store', () => {
+  it('no tool takes a state handle without a store, and the author is warned at startup', async () => {
     const way = WAYS[2];
     const { url, warnings } = await serve(way, { sessions: {}, principal: undefined });
     const client = await stock(way, url);
@@ -180,8 +180,8 @@ describe('without a store', () => {
   });
 });
 
-describe('in a transport session', () => {
-  it('state belongs to the session, and a handle from elsewhere still works', async () => {
+describe('state handles in a transport session', () => {
+  it('state belongs to the transport session, and a state handle from elsewhere still works', async () => {
     const [legacy, modern] = [WAYS[1], WAYS[2]];
     const { url } = await serve(modern, { store: memoryStore() });
     const { handle } = await (await stock(modern, url)).call('count');

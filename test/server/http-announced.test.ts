@@ -8,7 +8,7 @@ import { CARRIERS, call, endServers, FORMS, initialize, listen, post } from './h
 afterEach(endServers);
 
 describe.each(Object.entries(FORMS))(
-  'what a client announced, over HTTP without sessions (%s)',
+  'capabilities of a client over HTTP without sessions (%s)',
   (_, form) => {
     /** Two instances of a server, and the session of a client that introduced itself to the first. */
     const open = async (capabilities: object) => {
@@ -25,37 +25,46 @@ describe.each(Object.entries(FORMS))(
 
     it.each([
       { where: 'experimental', capabilities: { experimental: { sessions: {} } } },
-      { where: 'experimental, among much else', capabilities: { experimental: { sessions: {}, ...long } } },
       {
-        where: 'extensions, among much else',
+        where: 'experimental, among long capabilities',
+        capabilities: { experimental: { sessions: {}, ...long } },
+      },
+      {
+        where: 'extensions, among long capabilities',
         capabilities: { extensions: { 'dev.valise/sessions': {}, ...long } },
       },
-    ])('[S-02] [S-25] is not forgotten: sessions, under $where', async ({ capabilities }) => {
-      const { send } = await open(capabilities);
-      // A client that knows no sessions would get one of the transport's instead.
-      expect((await send(call('count'))).message).toMatchObject({
-        error: { code: -32044, message: 'Session required' },
-      });
-    });
+    ])(
+      '[S-02] [S-25] any instance knows that a client announced sessions under $where',
+      async ({ capabilities }) => {
+        const { send } = await open(capabilities);
+        // A client that knows no sessions would get one of the transport's instead.
+        expect((await send(call('count'))).message).toMatchObject({
+          error: { code: -32044, message: 'Session required' },
+        });
+      },
+    );
 
     it.each([
       { where: 'experimental', capabilities: { elicitation, experimental: CARRIERS } },
       {
-        where: 'experimental, among much else',
+        where: 'experimental, among long capabilities',
         capabilities: { elicitation, experimental: { ...CARRIERS, ...long } },
       },
       {
-        where: 'extensions, among much else',
+        where: 'extensions, among long capabilities',
         capabilities: { elicitation, extensions: { ...CARRIERS, ...long } },
       },
-    ])('is not forgotten: how it carries state, under $where', async ({ capabilities }) => {
-      const { send, bare } = await open(capabilities);
-      const first = (await send(call('ask-twice'))).message;
-      expect(first).toMatchObject({ method: 'elicitation/create', state: expect.any(String) });
-      const answer = { jsonrpc: '2.0', id: first.id, state: first.state, result: accept({ name: 'Ada' }) };
-      // Nor where the answer itself has to tell who the client is.
-      const second = (await bare(answer)).message;
-      expect(second).toMatchObject({ method: 'elicitation/create', state: expect.any(String) });
-    });
+    ])(
+      'any instance knows how a client carries state from its announcement under $where',
+      async ({ capabilities }) => {
+        const { send, bare } = await open(capabilities);
+        const first = (await send(call('ask-twice'))).message;
+        expect(first).toMatchObject({ method: 'elicitation/create', state: expect.any(String) });
+        const answer = { jsonrpc: '2.0', id: first.id, state: first.state, result: accept({ name: 'Ada' }) };
+        // Nor where the answer itself has to tell who the client is.
+        const second = (await bare(answer)).message;
+        expect(second).toMatchObject({ method: 'elicitation/create', state: expect.any(String) });
+      },
+    );
   },
 );

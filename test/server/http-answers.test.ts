@@ -41,7 +41,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     return { valise, url, open, ask };
   };
 
-  it('takes a batch of one answer for the answer', async () => {
+  it('a batch with one answer counts as the answer', async () => {
     const { url, open, ask } = await stage({ store: memoryStore() });
     const carrying = { ...VERSION, ...(await open({ extensions: CARRIERS }, '2025-03-26')) };
     const { answer } = await ask(carrying);
@@ -56,7 +56,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     expect(await asked.next()).toContain('hello Ada');
   });
 
-  it('refuses an answer among others before anything runs, and the answer can be given alone', async () => {
+  it('an answer in a larger batch is refused before anything runs, and can then be sent alone', async () => {
     const { valise, url, open, ask } = await stage({ store: memoryStore() });
     const ping = { jsonrpc: '2.0', id: 44, method: 'ping' };
     for (const capabilities of [{ extensions: CARRIERS }, {}]) {
@@ -78,7 +78,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     }
   });
 
-  it('leaves other batches to the SDK', async () => {
+  it('batches without answers are left to the SDK', async () => {
     const { url, open } = await stage();
     const headers = { ...VERSION, ...(await open({}, '2025-03-26')) };
     const { body } = await post(url, [call('plain'), { ...call('plain'), id: 8 }], headers);
@@ -86,7 +86,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     expect(body).toContain('"id":8');
   });
 
-  it('takes an answer without its context in the session of the question, and in no other', async () => {
+  it('an answer without its context is accepted in the session of the question, and in no other', async () => {
     const shared = { keys: generateKey(), store: memoryStore() };
     const [one, two] = await Promise.all([stage(shared), stage(shared)]);
     const session = await one.open({ extensions: CARRIERS });
@@ -105,7 +105,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
   });
 
   it.each(['with a store', 'without one'])(
-    'keeps the first outcome until it is fetched, whatever is answered later (%s)',
+    'the first outcome stays until it is fetched, whatever is answered later (%s)',
     async (kind) => {
       const store = kind === 'with a store' ? memoryStore() : undefined;
       const { url, open, ask } = await stage({ store });
@@ -125,10 +125,10 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     },
   );
 
-  describe('a call that its client has cancelled', () => {
+  describe('a call that its client has canceled', () => {
     const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } };
 
-    it('has its question taken back on whichever instance its stream is, and an answer runs nothing', async () => {
+    it('canceling a call withdraws its question on the instance that holds the stream, and a later answer runs nothing', async () => {
       const shared = { keys: generateKey(), store: memoryStore() };
       const [one, two] = await Promise.all([stage(shared), stage(shared)]);
       const session = await one.open({});
@@ -148,7 +148,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
       }
     });
 
-    it('is over on the same instance where there is no store', async () => {
+    it('a canceled call is over on the same instance if there is no store', async () => {
       const { valise, url, open, ask } = await stage();
       const session = await open({});
       const { answer, next } = await ask(session);
@@ -158,7 +158,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
       expect(valise.flows.counts()).toMatchObject({ answered: 0 });
     });
 
-    it('is over after its second question too', async () => {
+    it('a canceled call is over after its second question too', async () => {
       const { valise, url, open, ask } = await stage({ store: memoryStore() });
       const session = await open({});
       const { answer, next } = await ask(session, 'ask-twice');
@@ -170,7 +170,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
       expect(valise.flows.counts()).toMatchObject({ answered: 1 });
     });
 
-    it('is nobody else’s to cancel, nor is another call cancelled with it', async () => {
+    it('only the client of a call can cancel it, and no other call is canceled with it', async () => {
       const { url, open, ask } = await stage({ store: memoryStore() });
       const session = await open({});
       const { answer, next } = await ask(session);
@@ -183,7 +183,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
   });
 });
 
-it('gets a session id also where the answer comes straight from fetch, whose headers cannot be changed', async () => {
+it('a response from fetch, whose headers are immutable, still gets a session id', async () => {
   const valise = createValise({ name: 'test' });
   const edge = valise.http(async (_: Request) => fetch('data:application/json,{}'));
   const body = JSON.stringify(initialize({}));

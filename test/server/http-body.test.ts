@@ -120,14 +120,14 @@ describe.each(Object.keys(WRAPPED))('valise.http() around %s', (form) => {
     return { url, session: { 'mcp-session-id': headers.get('mcp-session-id') as string } };
   };
 
-  it('hands on a call with its body', async () => {
+  it('valise.http() passes a call on with its body', async () => {
     const { url, session } = await stage();
     const { status, message } = await post(url, call('plain'), session);
     expect(status).toBe(200);
     expect(message['result'].content[0].text).toBe('plain');
   });
 
-  it('hands on the call in the place of its answer', async () => {
+  it('valise.http() passes the original call on when its answer arrives', async () => {
     const { url, session } = await stage();
     const asked = await fetch(url, {
       method: 'POST',
@@ -151,36 +151,42 @@ describe.each(Object.keys(WRAPPED))('valise.http() around %s', (form) => {
     await reader.cancel();
   });
 
-  it('lets the inner handler refuse a body that is not JSON', async () => {
+  it('valise.http() lets the inner handler refuse a body that is not JSON', async () => {
     const { url, session } = await stage();
     const { status } = await post(url, '{"jsonrpc":', session);
     expect(status).toBe(400);
   });
 
-  it.runIf(/Hono app|Express|Fastify/.test(form))('leaves other routes their body', async () => {
-    const { url } = await stage();
-    for (const accept of ['*/*', 'text/event-stream']) {
-      const headers = { 'content-type': 'application/json', accept };
-      const got = { text: 'x'.repeat(50_000), list: [1, 2] };
-      const body = JSON.stringify(got);
-      const response = await fetch(new URL('/other', url), { method: 'POST', headers, body });
-      expect(await response.json()).toEqual({ got });
-    }
-  });
+  it.runIf(/Hono app|Express|Fastify/.test(form))(
+    'valise.http() does not read the bodies of other routes',
+    async () => {
+      const { url } = await stage();
+      for (const accept of ['*/*', 'text/event-stream']) {
+        const headers = { 'content-type': 'application/json', accept };
+        const got = { text: 'x'.repeat(50_000), list: [1, 2] };
+        const body = JSON.stringify(got);
+        const response = await fetch(new URL('/other', url), { method: 'POST', headers, body });
+        expect(await response.json()).toEqual({ got });
+      }
+    },
+  );
 
-  it.runIf(/Hono app|Express app/.test(form))('lets an app say that it has no such route', async () => {
-    const { url } = await stage();
-    const response = await fetch(new URL('/nowhere', url), {
-      method: 'POST',
-      headers: HEADERS,
-      body: JSON.stringify(call('plain')),
-    });
-    expect(response.status).toBe(404);
-  });
+  it.runIf(/Hono app|Express app/.test(form))(
+    'valise.http() lets an app answer that it has no such route',
+    async () => {
+      const { url } = await stage();
+      const response = await fetch(new URL('/nowhere', url), {
+        method: 'POST',
+        headers: HEADERS,
+        body: JSON.stringify(call('plain')),
+      });
+      expect(response.status).toBe(404);
+    },
+  );
 });
 
 describe('valise.http()', () => {
-  it('hands on what a platform gives besides the request', async () => {
+  it('valise.http() passes on the other arguments of the platform', async () => {
     const valise = createValise({ name: 'body' });
     class Platform {
       readonly #address = '192.0.2.1';
@@ -206,7 +212,7 @@ describe('valise.http()', () => {
     expect(seen).toEqual(['192.0.2.1', 1, '192.0.2.1', 2]);
   });
 
-  it('keeps the connection of a client whose body nobody behind it reads', async () => {
+  it('valise.http() keeps the connection alive if no handler reads the body', async () => {
     const valise = createValise({ name: 'body' });
     const sockets = new Set<unknown>();
     const ended: Promise<void>[] = [];
@@ -229,7 +235,7 @@ describe('valise.http()', () => {
     expect(sockets.size).toBe(1);
   });
 
-  it('asks only MCP requests who made them', async () => {
+  it('valise.http() calls principal() only for MCP requests', async () => {
     const valise = createValise({
       name: 'body',
       principal: () => {

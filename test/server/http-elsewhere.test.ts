@@ -59,7 +59,7 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTi
 afterEach(() => void vi.useRealTimers());
 
 describe('instances that share keys and no store', () => {
-  it('refuse an answer that another one waits for, at once, and the author hears why', async () => {
+  it('an instance without a shared store refuses an answer that another instance waits for, and a warning says why', async () => {
     const [first, other] = [instance(), instance()];
     await vi.advanceTimersByTimeAsync(2000);
     const { answer, session, reader } = await ask(first);
@@ -74,7 +74,7 @@ describe('instances that share keys and no store', () => {
     await reader.cancel();
   });
 
-  it('end the call of a client that comes to another one for its result', async () => {
+  it('an instance without a shared store ends the call of a client that comes to it for the result', async () => {
     const [first, other] = [instance(), instance()];
     await vi.advanceTimersByTimeAsync(2000);
     const { session, event, reader } = await ask(first);
@@ -86,7 +86,7 @@ describe('instances that share keys and no store', () => {
     await reader.cancel();
   });
 
-  it('send a client that can resume on within seconds, so that it finds out', async () => {
+  it('an instance without a shared store ends the stream of a client that can resume within seconds', async () => {
     const first = instance();
     await vi.advanceTimersByTimeAsync(2000);
     const { reader } = await ask(first);
@@ -100,7 +100,7 @@ describe('instances that share keys and no store', () => {
     expect(ended).toBe(true);
   });
 
-  it('take the answer to a question of the process that they have replaced', async () => {
+  it('a new process accepts the answer to a question of the process that it replaced', async () => {
     const { answer, session, event, reader } = await ask(instance());
     await reader.cancel();
     await vi.advanceTimersByTimeAsync(2000);
@@ -114,7 +114,7 @@ describe('instances that share keys and no store', () => {
 });
 
 describe('a route that takes no GET', () => {
-  it('is noticed when a client that was to come back with one does not', async () => {
+  it('a warning reports a missing GET route if a client does not come back to resume', async () => {
     const only = instance();
     const { reader } = await ask(only);
     await vi.advanceTimersByTimeAsync(20_000);
@@ -122,7 +122,7 @@ describe('a route that takes no GET', () => {
     await reader.cancel();
   });
 
-  it('is not suspected if there was a GET', async () => {
+  it('no warning reports a missing GET route if there was a GET', async () => {
     const only = instance();
     const { reader, session } = await ask(only);
     await (await only.fetch(undefined, session)).body?.cancel();

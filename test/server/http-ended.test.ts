@@ -22,7 +22,7 @@ describe.each(Object.entries(FORMS))('DELETE of a session id of the HTTP edge (%
     return { valise, url, open, end, count };
   };
 
-  it('ends it on every instance, and with it the session that stood in for it', async () => {
+  it('DELETE ends a transport session on every instance, together with its default session', async () => {
     const ends: unknown[] = [];
     const sessions = {
       mode: 'stored',
@@ -47,26 +47,26 @@ describe.each(Object.entries(FORMS))('DELETE of a session id of the HTTP edge (%
     await Promise.all([one.valise.close(), two.valise.close()]);
   });
 
-  it('is not offered without a store, where nobody could remember it', async () => {
+  it('DELETE of a transport session is not available without a store', async () => {
     const { url, open, end } = await stage();
     const session = await open();
     expect(await end(session)).toBe(405);
     expect((await post(url, call('plain'), session)).status).toBe(200);
   });
 
-  it('does not keep clients out while the store is gone', async () => {
+  it('clients are still served while the store cannot tell whether their transport session has ended', async () => {
     const warnings: string[] = [];
     const store = memoryStore();
     const { url, open, end } = await stage({ store, events: { warning: ({ what }) => warnings.push(what) } });
     const session = await open();
     await store.close();
     expect((await post(url, call('plain'), session)).status).toBe(200);
-    expect(warnings).toContainEqual(expect.stringContaining('Whether a transport session was ended'));
+    expect(warnings).toContainEqual(expect.stringContaining('whether a transport session was terminated'));
     expect(await end(session)).toBe(500);
   });
 });
 
-it('a store that does not answer keeps no client waiting for long', async () => {
+it('a store that does not answer does not delay a client for long', async () => {
   const inner = memoryStore();
   const get = inner.get.bind(inner);
   const never = new Promise<undefined>(() => {});

@@ -8,7 +8,7 @@ afterEach(endServers);
 
 const CANCELLED = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } };
 
-describe.each(Object.entries(FORMS))('while the store is away, over HTTP (%s)', (_, form) => {
+describe.each(Object.entries(FORMS))('HTTP requests while the store is unavailable (%s)', (_, form) => {
   const stage = async (sessions: SessionsOptions = {}) => {
     const { store, cut } = cuttable();
     const warnings: string[] = [];
@@ -40,7 +40,7 @@ describe.each(Object.entries(FORMS))('while the store is away, over HTTP (%s)', 
   };
 
   it.each(['sealed', 'stored'] as const)(
-    'a call goes through that needs no session, and one that does hears why it fails (%s)',
+    'a call that needs no session succeeds while the store is unavailable, and one that needs a session gets an error (%s)',
     async (mode) => {
       const { cut, warnings, say } = await stage({ mode });
       expect((await say(call('count'))).message.result.content[0].text).toBe('1');
@@ -56,14 +56,14 @@ describe.each(Object.entries(FORMS))('while the store is away, over HTTP (%s)', 
     },
   );
 
-  it('no handler runs that requires a session', async () => {
+  it('no handler that requires a session runs while the store is unavailable', async () => {
     const { valise, cut, say } = await stage();
     valise.sessions.require('plain');
     cut.off = true;
     expect((await say(call('plain'))).message.error).toMatchObject(HIDDEN);
   });
 
-  it('a call that asks hears why it fails', async () => {
+  it('a call that asks gets an error while the store is unavailable', async () => {
     const { cut, warnings, say } = await stage();
     cut.off = true;
     const { message, body } = await say(call('ask'));
@@ -72,7 +72,7 @@ describe.each(Object.entries(FORMS))('while the store is away, over HTTP (%s)', 
     expect(warnings).toContainEqual(expect.stringContaining(`${PLACE} failed: connect ECONNREFUSED.`));
   });
 
-  it('a call that has asked goes on waiting, and is answered once the store is back', async () => {
+  it('a call that has asked keeps waiting, and is answered once the store is available again', async () => {
     const { cut, looked, say, ask } = await stage();
     const next = await ask();
     const { id } = JSON.parse(/^data: (.+)$/m.exec(await next())?.[1] as string) as { id: string };
@@ -83,7 +83,7 @@ describe.each(Object.entries(FORMS))('while the store is away, over HTTP (%s)', 
     expect(await next()).toContain('hello Ada');
   });
 
-  it('notifications are taken, also of a call that is cancelled', async () => {
+  it('notifications are accepted while the store is unavailable, including the one that cancels a call', async () => {
     const { cut, warnings, say } = await stage();
     cut.off = true;
     expect((await say({ jsonrpc: '2.0', method: 'notifications/initialized' })).status).toBe(202);

@@ -49,7 +49,7 @@ async function stage(form: (valise: ServerValise) => RequestListener, sessions =
   return { valise, url: await listen(form(valise)), rejected };
 }
 
-describe.each(Object.entries(FORMS))('a session id that nobody here has made (%s)', (_, form) => {
+describe.each(Object.entries(FORMS))('an unknown transport session id (%s)', (_, form) => {
   it.each([
     ['a call', call('plain'), 200],
     ['a call that would ask', call('ask'), 200],
@@ -58,21 +58,24 @@ describe.each(Object.entries(FORMS))('a session id that nobody here has made (%s
     ['a notification', NOTE, 202],
     ['notifications', [NOTE, NOTE], 202],
     ['an answer that nobody waits for', { jsonrpc: '2.0', id: 9, result: {} }, 202],
-  ])('is refused with %s, so that its client begins anew', async (_, message, taken) => {
-    const { url, rejected } = await stage(form);
-    const refused = await post(url, message, STRAY);
-    expect(refused.status).toBe(404);
-    expect(JSON.parse(refused.body)).toEqual(LOST);
-    expect(rejected).toEqual(['a transport session: not made here']);
+  ])(
+    'an unknown transport session id is refused with %s, so that the client starts over',
+    async (_, message, taken) => {
+      const { url, rejected } = await stage(form);
+      const refused = await post(url, message, STRAY);
+      expect(refused.status).toBe(404);
+      expect(JSON.parse(refused.body)).toEqual(LOST);
+      expect(rejected).toEqual(['a transport session: not made here']);
 
-    const begun = await post(url, initialize({ elicitation: {}, extensions: CARRIERS }), STRAY);
-    expect(begun.status).toBe(200);
-    const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') as string };
-    expect((await post(url, message, session)).status).toBe(taken);
-    expect(rejected).toHaveLength(1);
-  });
+      const begun = await post(url, initialize({ elicitation: {}, extensions: CARRIERS }), STRAY);
+      expect(begun.status).toBe(200);
+      const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') as string };
+      expect((await post(url, message, session)).status).toBe(taken);
+      expect(rejected).toHaveLength(1);
+    },
+  );
 
-  it('means nothing in the newer era', async () => {
+  it('an unknown transport session id is ignored on 2026-07-28', async () => {
     const { url } = await stage(form);
     const headers = {
       ...STRAY,
@@ -88,7 +91,7 @@ describe.each(Object.entries(FORMS))('a session id that nobody here has made (%s
     expect((await post(url, NOTE, noted)).status).toBe(status === 200 ? 202 : 400);
   });
 
-  it('passes where it is the one of the session that the message names', async () => {
+  it('an Mcp-Session-Id that equals the session of the message is accepted', async () => {
     const { url, rejected } = await stage(form, true);
     const create = { jsonrpc: '2.0', id: 1, method: 'sessions/create', params: {} };
     const session = (await post(url, create)).message.result.session;
@@ -106,41 +109,44 @@ describe.each(Object.entries(FORMS))('a session id that nobody here has made (%s
   });
 });
 
-describe('session ids that are made behind the edge', () => {
+describe('transport session ids from behind the HTTP edge', () => {
   it.each([
     ['v1', StreamableHTTPServerTransport, MAJORS[0]],
     ['v2', NodeStreamableHTTPServerTransport, MAJORS[1]],
-  ])('are left to the transports that made them (SDK %s)', async (_, Transport, major) => {
-    const transports = new Map<string, StreamableHTTPServerTransport>();
-    const { url, rejected } = await stage(
-      (valise) =>
-        valise.http(async (request: IncomingMessage, response, body) => {
-          const id = request.headers['mcp-session-id'] as string | undefined;
-          let transport = transports.get(id ?? '');
-          if (!transport) {
-            const made = new Transport({
-              sessionIdGenerator: randomUUID,
-              onsessioninitialized: (own: string) => void transports.set(own, made),
-            }) as StreamableHTTPServerTransport;
-            transport = made;
-            await build(valise, major).connect(made as never);
-          }
-          await transport.handleRequest(request, response, body);
-        }) as RequestListener,
-    );
-    // As the SDK itself has it, whatever the edge has seen before.
-    expect((await post(url, call('plain'), STRAY)).status).toBe(400);
-    const begun = await post(url, initialize({}));
-    const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') as string };
-    expect(session['mcp-session-id']).toMatch(/^[\da-f-]{36}$/);
-    for (const message of [call('plain'), [call('plain'), { jsonrpc: '2.0', id: 8, method: 'ping' }]])
-      expect((await post(url, message, session)).status).toBe(200);
-    expect((await post(url, NOTE, session)).status).toBe(202);
-    expect(rejected).toEqual([]);
-  });
+  ])(
+    'transport session ids are left to the transports that made them (SDK %s)',
+    async (_, Transport, major) => {
+      const transports = new Map<string, StreamableHTTPServerTransport>();
+      const { url, rejected } = await stage(
+        (valise) =>
+          valise.http(async (request: IncomingMessage, response, body) => {
+            const id = request.headers['mcp-session-id'] as string | undefined;
+            let transport = transports.get(id ?? '');
+            if (!transport) {
+              const made = new Transport({
+                sessionIdGenerator: randomUUID,
+                onsessioninitialized: (own: string) => void transports.set(own, made),
+              }) as StreamableHTTPServerTransport;
+              transport = made;
+              await build(valise, major).connect(made as never);
+            }
+            await transport.handleRequest(request, response, body);
+          }) as RequestListener,
+      );
+      // As the SDK itself has it, whatever the edge has seen before.
+      expect((await post(url, call('plain'), STRAY)).status).toBe(400);
+      const begun = await post(url, initialize({}));
+      const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') as string };
+      expect(session['mcp-session-id']).toMatch(/^[\da-f-]{36}$/);
+      for (const message of [call('plain'), [call('plain'), { jsonrpc: '2.0', id: 8, method: 'ping' }]])
+        expect((await post(url, message, session)).status).toBe(200);
+      expect((await post(url, NOTE, session)).status).toBe(202);
+      expect(rejected).toEqual([]);
+    },
+  );
 
   it.each(Object.entries(GIVING))(
-    'are taken where a handler gives them by itself, once it has given one (%s)',
+    'transport session ids of a handler are accepted once the handler has issued one (%s)',
     async (_, form) => {
       const { url, rejected } = await stage(form);
       expect((await post(url, initialize({}))).headers.get('mcp-session-id')).toBe(OWN);

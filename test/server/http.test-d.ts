@@ -26,7 +26,7 @@ type RouteHandler = (
 ) => Promise<Response | void> | Response | void;
 
 describe('valise.http()', () => {
-  it('makes a fetch handler of a fetch handler, and infers its parameter', () => {
+  it('valise.http() turns a fetch handler into a fetch handler, and infers its parameter', () => {
     const handler = valise.http((request) => {
       expectTypeOf(request).toEqualTypeOf<Request>();
       return mcp.fetch(request);
@@ -36,7 +36,7 @@ describe('valise.http()', () => {
     expectTypeOf(awaited).toEqualTypeOf<(request: Request) => Promise<Response>>();
   });
 
-  it('makes a Node handler of a Node handler, and infers its parameters', () => {
+  it('valise.http() turns a Node handler into a Node handler, and infers its parameters', () => {
     const two = valise.http((request, response) => {
       expectTypeOf(request).toEqualTypeOf<IncomingMessage>();
       expectTypeOf(response).toEqualTypeOf<ServerResponse>();
@@ -53,7 +53,7 @@ describe('valise.http()', () => {
     expectTypeOf(valise.http(toNodeHandler(mcp))).toExtend<RequestListener>();
   });
 
-  it('takes Express and Hono apps, and handlers of Express', () => {
+  it('valise.http() takes Express and Hono apps, and handlers of Express', () => {
     expectTypeOf(valise.http(express())).toExtend<RequestListener>();
     const app = new Hono();
     expectTypeOf(valise.http(app)).toEqualTypeOf<typeof app>();
@@ -67,11 +67,11 @@ describe('valise.http()', () => {
     );
   });
 
-  it('keeps what else a handler object has', () => {
+  it('valise.http() keeps the other members of a handler object', () => {
     expectTypeOf(valise.http(mcp)).toEqualTypeOf<typeof mcp>();
   });
 
-  it('makes what Next.js takes as a route', () => {
+  it('valise.http() returns a handler that Next.js takes as a route', () => {
     const one = valise.http((request) => mcp.fetch(request));
     const two = valise.http(async (request: NextRequest, context: RouteContext) => {
       await context.params;

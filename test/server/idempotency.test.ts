@@ -41,7 +41,7 @@ const CELLS = MAJORS.flatMap((major) =>
   (['2025-11-25', '2026-07-28'] as const).map((version) => ({ ...major, version })),
 );
 
-describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell) => {
+describe.each(CELLS)('idempotent calls (SDK $major, $version)', (cell) => {
   type Register = (server: InstanceType<typeof cell.McpServer>, valise: ServerValise) => void;
   interface Instance extends RawClient {
     readonly valise: ServerValise;
@@ -98,7 +98,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
   const count = () => vi.fn(async () => text(`paid ${randomUUID()}`));
   const principal = (subject: string) => ({ principal: () => ({ subject }) });
 
-  it('[I-01] runs once, and a repeated one gets the recorded result, also at another instance', async () => {
+  it('[I-01] an idempotent call runs once, and a repeated one gets the recorded result, also on another instance', async () => {
     const store = memoryStore();
     const effect = count();
     const one = await instance(declared(effect), { store });
@@ -113,7 +113,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(2);
   });
 
-  it('may be declared in the config of its tool, and is announced then', async () => {
+  it('a tool may be declared idempotent in its config, and the server announces it', async () => {
     const store = memoryStore();
     const effect = count();
     const one = await instance(
@@ -127,7 +127,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('[I-10] is not announced by a server without such a tool, whose calls run each time they come without the mark', async () => {
+  it('[I-10] a server without idempotent tools runs every call that is not marked as repeated, refuses the marked ones, and announces nothing', async () => {
     const effect = count();
     const one = await instance(
       (server) => void server.registerTool('charge', { inputSchema }, effect as never),
@@ -143,7 +143,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(2);
   });
 
-  it('[I-02] is joined while it runs, at the same instance and at another', async () => {
+  it('[I-02] a repeated call joins the one that still runs, on the same instance and on another', async () => {
     const store = memoryStore();
     const { opened, open } = gate();
     const effect = vi.fn(async () => opened.then(() => text('paid')));
@@ -158,7 +158,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('[I-02] is not waited for longer than `join`', async () => {
+  it('[I-02] a repeated call waits no longer than `join` for the one that still runs', async () => {
     const store = memoryStore();
     const { opened, open } = gate();
     const effect = vi.fn(async () => opened.then(() => text('paid')));
@@ -174,7 +174,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('[I-03] has an unknown outcome if the record of its end could not be written', async () => {
+  it('[I-03] the outcome of a call is unknown if its completion could not be recorded', async () => {
     const { store, cut } = cuttable();
     const effect = vi.fn(async () => {
       cut.off = true;
@@ -192,7 +192,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   }, 20_000);
 
-  it('[I-06] does not run if it cannot be recorded first, and runs when the store is back', async () => {
+  it('[I-06] a call that cannot be recorded first does not run, and runs when the store is available again', async () => {
     const { store, cut } = cuttable();
     const effect = count();
     const one = await instance(declared(effect), { store });
@@ -204,7 +204,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect((await one.charge(meta)).result).toBeDefined();
   });
 
-  it('[I-04] is refused with the key of another call', async () => {
+  it('[I-04] a call with the key of a different call is refused', async () => {
     const effect = count();
     const one = await instance(declared(effect), { store: memoryStore() });
     const meta = key();
@@ -217,7 +217,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(one.rejected).toEqual(['key-reused']);
   });
 
-  it('[I-05] belongs to its principal', async () => {
+  it('[I-05] an idempotency key belongs to its principal', async () => {
     const store = memoryStore();
     const effect = count();
     const ann = await instance(declared(effect), { store, ...principal('ann') });
@@ -229,7 +229,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(2);
   });
 
-  it('is the same without a key within the window of its tool, for one principal', async () => {
+  it('equal calls of one principal without a key count as one call within the window of the tool', async () => {
     const store = memoryStore();
     const effect = count();
     const tool = declared(effect, { window: '10m' });
@@ -243,7 +243,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(3);
   });
 
-  it('[I-05] needs a long key of its own if the caller is anonymous', async () => {
+  it('[I-05] an anonymous caller needs a long idempotency key', async () => {
     const effect = count();
     const one = await instance(declared(effect, { window: '10m' }), { store: memoryStore() });
     await one.charge();
@@ -258,7 +258,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(3);
   });
 
-  it('[I-01] is recorded if its result is an error of the tool', async () => {
+  it('[I-01] an error result of the tool is recorded', async () => {
     const effect = vi.fn(async () => {
       throw new Error(`declined ${effect.mock.calls.length}`);
     });
@@ -269,7 +269,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect((await one.charge(meta)).result).toMatchObject(first);
   });
 
-  it('[I-06] is done again if it was refused before it ran', async () => {
+  it('[I-06] a call that was refused before it ran can be repeated', async () => {
     const effect = count();
     const one = await instance(
       (server, valise) => {
@@ -292,7 +292,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('[I-02] keeps the result of a handler whose client has hung up, for the repeated call', async () => {
+  it('[I-02] a repeated call gets the result of the call whose client hung up', async () => {
     const store = memoryStore();
     const { opened, open } = gate();
     const effect = vi.fn(async () => opened.then(() => text('paid')));
@@ -308,7 +308,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('[I-03] has an unknown outcome if its client hung up and its handler is not known', async () => {
+  it('[I-03] the outcome of a call is unknown if its client hung up and its handler is unknown', async () => {
     const store = memoryStore();
     const { opened, open } = gate();
     const effect = vi.fn(async () => opened.then(() => text('paid')));
@@ -325,10 +325,10 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('[I-07] does not keep more than the limits allow', async () => {
+  it('[I-07] recorded results stay within the limits', async () => {
     const effect = vi.fn(async () => text('x'.repeat(5000)));
     const store = memoryStore();
-    const limits = { recordBytes: 2000, perCaller: 2, total: 10 };
+    const limits = { recordBytes: 2000, perCaller: { records: 2 }, total: { records: 10 } };
     const one = await instance(declared(effect), { store, idempotency: { limits } });
     const meta = key();
     expect((await one.charge(meta)).result.content[0].text).toHaveLength(5000);
@@ -339,7 +339,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(2);
   });
 
-  it('[I-07] is sealed in the store, where nobody else can write one', async () => {
+  it('[I-07] recorded results are sealed in the store, so that nobody else can write one', async () => {
     const store = memoryStore();
     const effect = vi.fn(async () => text('secret number 42'));
     const one = await instance(declared(effect), { store });
@@ -360,7 +360,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(2);
   });
 
-  it('[I-07] runs again when its record has expired', async () => {
+  it('[I-07] a call runs again when its record has expired', async () => {
     const effect = count();
     const one = await instance(declared(effect), { store: memoryStore(), idempotency: { keep: 0.05 } });
     const meta = key();
@@ -374,7 +374,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
   });
 
   it.runIf(cell.version === '2026-07-28')(
-    '[I-08] asks the same question again, and ends with one result',
+    '[I-08] a repeated call asks the same question again, and ends with one result',
     because('a question is a result of its own on 2026-07-28 only'),
     async () => {
       const store = memoryStore();
@@ -410,17 +410,22 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
 });
 
 describe('valise.idempotent', () => {
-  it('refuses to promise anything without a store', () => {
+  it('valise.idempotent() refuses to work without a store', () => {
     const valise = createValise({ name: 'shop', keys: 'ephemeral' });
     expect(() => valise.idempotent('charge', () => text('paid'))).toThrow(/without a store/);
   });
 
-  it('checks its arguments and options', () => {
+  it('valise.idempotent() checks its arguments and options', () => {
     const valise = createValise({ name: 'shop', keys: 'ephemeral', store: memoryStore() });
     expect(() => valise.idempotent(7 as never, () => text('paid'))).toThrow(/idempotent/);
     expect(() => valise.idempotent('charge', () => text('paid'), { window: 'soon' })).toThrow(/duration/);
     expect(() => createValise({ name: 'shop', keys: 'ephemeral', idempotency: { keep: 'x' } })).toThrow(
       /duration/,
     );
+    const limited = (limits: object) => () =>
+      createValise({ name: 'shop', keys: 'ephemeral', idempotency: { limits } });
+    expect(limited({ recordBytes: 2 ** 21 })).toThrow(/idempotency\.limits\.recordBytes/);
+    expect(limited({ perCaller: { records: -1 } })).toThrow(/idempotency\.limits\.perCaller/);
+    expect(limited({ perCaller: { waiting: 1 } })).toThrow(/waiting/);
   });
 });

@@ -14,7 +14,7 @@ const introduction = {
   capabilities: { extensions: { 'dev.valise/state': {} } },
 };
 
-describe.each(MAJORS)('an older client at a server that keeps nothing ($major)', ({ major, McpServer }) => {
+describe.each(MAJORS)('an older client at a stateless server ($major)', ({ major, McpServer }) => {
   const valise = createValise({ name: 'test', jar: { session: { color: { plain: true } } } });
 
   /** Calls a tool that sets state and says what `_meta` it sees, each time at a server of its own. */
@@ -47,7 +47,7 @@ describe.each(MAJORS)('an older client at a server that keeps nothing ($major)',
   it.each([
     ['text', JSON.stringify(introduction)],
     ['an object', introduction],
-  ])('is known by an introduction that is %s, which no handler sees', async (_, said) => {
+  ])('an introduction that is %s identifies a client, and no handler sees it', async (_, said) => {
     for (const _again of [1, 2]) {
       const result = await call({ [CLIENT]: said });
       expect(sessionOf(result)).toEqual({ color: 'red' });
@@ -58,17 +58,17 @@ describe.each(MAJORS)('an older client at a server that keeps nothing ($major)',
 
   it.each([
     ['other capabilities', JSON.stringify({ ...introduction, capabilities: {} })],
-    ['no JSON', '{"protocolVersion":'],
-    ['JSON that is no object', '"dev.valise/state"'],
-    ['neither text nor object', 7],
-  ])('is a stranger where the introduction is %s', async (_, said) => {
+    ['text that is not JSON', '{"protocolVersion":'],
+    ['JSON that is not an object', '"dev.valise/state"'],
+    ['a number', 7],
+  ])('an introduction of %s does not identify a client', async (_, said) => {
     expect(sessionOf(await call({ [CLIENT]: JSON.stringify(introduction) }))).toEqual({ color: 'red' });
     const result = await call({ [CLIENT]: said });
     expect(result['isError']).toBe(true);
     expect(sessionOf(result)).toBeUndefined();
   });
 
-  it('is known by a long introduction too', async () => {
+  it('a long introduction identifies a client too', async () => {
     const long = {
       ...introduction,
       capabilities: { ...introduction.capabilities, experimental: { x: { y: 'z'.repeat(9000) } } },

@@ -99,7 +99,7 @@ const SERVED = Object.entries(FORMS).filter(([name]) => name.includes('Node') &&
 
 describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
   it.each(['stored', 'sealed'] as const)(
-    'has its share of %s sessions, and ends none of anybody else',
+    'an anonymous client gets its share of %s sessions, and ends no session of others',
     async (mode) => {
       const sessions = { mode, maxAnonymous: 12, maxAnonymousPerCaller: 5 };
       const { client, rejected, valise } = await serve(form, { store: memoryStore(), sessions });
@@ -125,7 +125,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     },
   );
 
-  it('leaves nothing behind under names that it makes up', async () => {
+  it('deleted sessions of invented callers leave nothing in the store', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const store = memoryStore();
     const { client, valise } = await serve(form, { store, sessions: { mode: 'stored', ttl: '1h' } });
@@ -138,7 +138,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     await valise.close();
   });
 
-  it('is one caller by its address, whatever transport sessions it opens', async () => {
+  it('an anonymous client is one caller by its address, however many transport sessions it opens', async () => {
     const { client, valise } = await serve(form, { sessions: { maxAnonymousPerCaller: 4 } });
     const made: object[] = [];
     for (let n = 0; n < 8; n++) made.push(await (await client()).create());
@@ -146,7 +146,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     await valise.close();
   });
 
-  it('has no more sessions that stand in for a transport session than others', async () => {
+  it('default sessions of anonymous clients count toward the limit too', async () => {
     const store = memoryStore();
     const { client, rejected, valise } = await serve(form, { store, sessions: { maxAnonymous: 10 } });
     const counted: (string | undefined)[] = [];
@@ -156,12 +156,12 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
       counted.push(error === undefined ? JSON.stringify(result) : undefined);
     }
     expect(counted.filter((each) => each?.includes('"1"'))).toHaveLength(10);
-    expect(await entries(store, /\/row\//)).toBe(10);
+    expect(await entries(store, /\/record\//)).toBe(10);
     expect(rejected).toContainEqual(expect.stringContaining('sessions.maxAnonymous)'));
     await valise.close();
   });
 
-  it('fills no store with state that the server keeps for it', async () => {
+  it('stored state of anonymous clients is limited in number, per caller and in total', async () => {
     const store = memoryStore();
     const { client, rejected, valise } = await serve(form, {
       store,
@@ -182,10 +182,10 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     await valise.close();
   });
 
-  it('has the store keep no more bytes of state than its share, and all together no more than the total', async () => {
+  it('stored state of anonymous clients is limited in bytes, per caller and in total', async () => {
     const store = memoryStore();
     const { client, rejected, valise } = await serve(form, { store, jar: { maxAnonymousBytes: 1000 } });
-    const size = JSON.stringify({ rows: [['n', 1, null]] }).length;
+    const size = JSON.stringify({ entries: [['n', 1, null]] }).length;
     const seen: boolean[] = [];
     for (let n = 0; n < 60; n++) {
       const { send } = await client(n < 10 ? 'mallory' : `mallory ${n}`, {});
@@ -201,7 +201,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     await valise.close();
   });
 
-  it('with a name keeps the state of its last sessions, in place of its own oldest', async () => {
+  it('a principal keeps the state of its latest sessions, and loses that of its oldest', async () => {
     const store = memoryStore();
     const { client, valise } = await serve(form, {
       store,
@@ -217,7 +217,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     await valise.close();
   });
 
-  it('fills no store with resources that it makes up', async () => {
+  it('invented resource URIs do not fill the store', async () => {
     const store = memoryStore();
     const { client, rejected, valise } = await serve(form, { store, sessions: {} });
     const own = await client();
@@ -236,7 +236,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     await valise.close();
   });
 
-  it('subscribes and unsubscribes without leaving anything behind', async () => {
+  it('subscribing and unsubscribing leaves nothing in the store', async () => {
     const store = memoryStore();
     const { client, valise } = await serve(form, { store, sessions: {} });
     const own = await client();
@@ -250,7 +250,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     await valise.close();
   });
 
-  it('holds its share of listeners, and others are heard', async () => {
+  it('an anonymous client gets its share of listeners, and others are still served', async () => {
     const { client, valise, rejected } = await serve(form, {
       sessions: { maxListeners: 12, maxListenersPerCaller: 5 },
     });
@@ -273,7 +273,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
 describe.each(['stored', 'sealed'] as const)('limits of anonymous %s sessions', (mode) => {
   const at = STAGES[0];
 
-  it('hold for creations at the same time, over several instances', async () => {
+  it('limits of anonymous sessions hold for parallel creation on several instances', async () => {
     const store = memoryStore();
     const options = { store, sessions: { mode, maxAnonymous: 9, maxAnonymousPerCaller: 7 } };
     const clients = await Promise.all(
@@ -285,7 +285,7 @@ describe.each(['stored', 'sealed'] as const)('limits of anonymous %s sessions', 
     expect(made.filter((each) => 'result' in each)).toHaveLength(9);
   });
 
-  it('are free again when sessions have run out', async () => {
+  it('expired sessions no longer count toward the limits of anonymous sessions', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { valise } = makeServer(count, {
       store: memoryStore(),
@@ -299,7 +299,7 @@ describe.each(['stored', 'sealed'] as const)('limits of anonymous %s sessions', 
     await valise.close();
   });
 
-  it('hold for what stands in for connections of this process', async () => {
+  it('limits of anonymous sessions hold for default sessions of connections', async () => {
     const { valise, rejected } = makeServer(count, { sessions: { mode, maxAnonymous: 3 } });
     const clients = await Promise.all(Array.from({ length: 5 }, () => connect(valise, at, {})));
     const gated = ({ request }: SessionClient) => request('tools/call', { name: 'gated', arguments: {} });
@@ -315,10 +315,10 @@ describe.each(['stored', 'sealed'] as const)('limits of anonymous %s sessions', 
   });
 });
 
-describe('what one caller has written', () => {
+describe('limits for one caller', () => {
   const at = STAGES[0];
 
-  it('of large states that stay in the store is limited, and others go on', async () => {
+  it('large session states of one caller in the store are limited, and other callers continue', async () => {
     const store = memoryStore();
     const { valise, rejected } = makeServer(
       (session, { size }) => session?.set('text', 'x'.repeat(Number(size))),
@@ -340,9 +340,9 @@ describe('what one caller has written', () => {
 
   it.each([
     ['stored sessions', SESSIONS, 'work'],
-    ['sessions that stand in for connections', {}, 'gated'],
+    ['default sessions of connections', {}, 'gated'],
   ])(
-    'of state in anonymous %s is limited in bytes, for the caller and in total, and is free again',
+    'state in anonymous %s is limited in bytes, per caller and in total, and smaller states free room',
     async (_, capabilities, tool) => {
       const { valise, rejected } = makeServer(
         (session, { size }) => session?.set('text', 'x'.repeat(Number(size))),
@@ -382,7 +382,7 @@ describe('what one caller has written', () => {
     },
   );
 
-  it('of state in anonymous stored sessions counts once, however many calls change it at a time', async () => {
+  it('state in an anonymous stored session counts once, however many parallel calls change it', async () => {
     const { valise } = makeServer((session, { key }) => session?.set(String(key), 'x'.repeat(10_000)), {
       store: memoryStore(),
       sessions: { mode: 'stored', maxAnonymousBytes: 1_000_000 },
@@ -396,7 +396,7 @@ describe('what one caller has written', () => {
     await valise.close();
   });
 
-  it('of ends of transport sessions is limited, and others can end theirs', async () => {
+  it('ended transport sessions of one caller are limited, and other callers can end theirs', async () => {
     const store = memoryStore();
     const rejected: string[] = [];
     const valise = createValise({
@@ -432,7 +432,7 @@ describe('what one caller has written', () => {
     await valise.close();
   });
 
-  it('of requests at a time on one connection is limited, and others are served', async () => {
+  it('parallel requests on one connection are limited, and other connections are served', async () => {
     const warnings: string[] = [];
     let open = (): void => undefined;
     const opened = new Promise<void>((resolve) => {
@@ -456,7 +456,7 @@ describe('what one caller has written', () => {
 describe('sessions that have ended', () => {
   const at = STAGES[0];
 
-  it('stay ended however many others end', async () => {
+  it('a session stays ended however many others end', async () => {
     const { valise } = makeServer(count, { sessions: { mode: 'sealed' } });
     const client = await connect(valise, at);
     const { session } = await client.use(await client.create());
@@ -470,7 +470,7 @@ describe('sessions that have ended', () => {
     ['without a store', () => undefined],
     ['with a store', memoryStore],
   ])(
-    'are remembered until their seals have run out, and no session begins where that is too much, %s',
+    'ended sessions are remembered until their seals expire, and no session begins if there are too many, %s',
     async (_, store) => {
       vi.useFakeTimers({ toFake: ['Date'] });
       const { valise, rejected } = makeServer(count, {

@@ -7,7 +7,7 @@ import { rawClient } from './raw-client.ts';
 const CHANGED = 'notifications/tools/list_changed';
 
 describe.each(MAJORS)('a listener that does not read ($major)', ({ McpServer, Memory }) => {
-  it('has a limited number of notifications wait in memory, and gets the rest from those that are kept', async () => {
+  it('a listener that does not read holds few notifications in memory, and gets the rest from the log', async () => {
     const rejected: string[] = [];
     const valise = createValise({
       name: 'test',

@@ -25,7 +25,7 @@ describe.each(MAJORS)('maxInFlight of an SDK $major server', (major) => {
     return { peer, told, goOn };
   };
 
-  it('refuses one request more at once, as one that may be sent again, and tells; then serves again', async () => {
+  it('maxInFlight refuses one more request as safe to retry, emits an event, and then serves again', async () => {
     const { peer, told, goOn } = await stage();
     peer.tell(call());
     peer.tell(modernCall());
@@ -45,7 +45,7 @@ describe.each(MAJORS)('maxInFlight of an SDK $major server', (major) => {
     expect(await peer.next()).toMatchObject({ id: third.id, result: text('done') });
   });
 
-  it('forgets requests that were cancelled, and those of a connection that closed', async () => {
+  it('maxInFlight does not count canceled requests or those of a closed connection', async () => {
     const { peer, goOn } = await stage();
     const cancelled = call();
     peer.tell(cancelled);
@@ -62,7 +62,7 @@ describe.each(MAJORS)('maxInFlight of an SDK $major server', (major) => {
   });
 });
 
-it('maxInFlight holds over all HTTP requests of an instance', async () => {
+it('maxInFlight covers all HTTP requests of an instance', async () => {
   const valise = createValise({ name: 'test', maxInFlight: 1, principal: () => undefined });
   const url = await listen(FORMS['v2, web standard']!(valise));
   const answers = await Promise.all(
@@ -74,6 +74,6 @@ it('maxInFlight holds over all HTTP requests of an instance', async () => {
   expect((await post(url, httpCall('plain'))).message.result).toBeDefined();
 });
 
-it('a limit that is none is refused', () => {
+it('maxInFlight refuses an invalid limit', () => {
   expect(() => createValise({ name: 'test', maxInFlight: 0 })).toThrow(/a whole number from 1/);
 });

@@ -66,16 +66,16 @@ describe.each(Object.entries(FORMS))('An HTTP server with a limit for requests (
   const isInside = name.endsWith(', web standard');
 
   it.each([
-    ['chunks without end', 'transfer-encoding: chunked', CHUNK],
+    ['endless chunks', 'transfer-encoding: chunked', CHUNK],
     ['a length of ten gigabytes', 'content-length: 10000000000', PIECE],
-  ])('closes the connection of a request of %s', async (_, framing, piece) => {
+  ])('an HTTP server closes the connection of a request of %s', async (_, framing, piece) => {
     const { valise, cut } = limited();
     const { sent } = await endless(await listen(form(valise)), requestLine(framing), piece);
     expect(sent).toBeLessThan(2 * LIMIT + SLACK);
     expect(cut).toEqual(isInside ? [] : [{ what: 'body', maxBytes: LIMIT }]);
   });
 
-  it('takes a body as large as the limit, and answers a larger one with 413', async () => {
+  it('an HTTP server accepts a body of the size of the limit, and answers a larger one with 413', async () => {
     const { valise, cut } = limited();
     const url = await listen(form(valise));
     expect(await post(url, padded(LIMIT))).toMatchObject({ status: 200 });
@@ -86,14 +86,17 @@ describe.each(Object.entries(FORMS))('An HTTP server with a limit for requests (
     expect(cut).toEqual([{ what: 'body', maxBytes: LIMIT }]);
   });
 
-  it.skipIf(isInside)('takes bodies of more than the default of the SDKs if the limit allows', async () => {
-    const { valise } = limited({ maxMessageBytes: 8 * 1024 * 1024 });
-    expect(await post(await listen(form(valise)), padded(6 * 1024 * 1024))).toMatchObject({ status: 200 });
-  });
+  it.skipIf(isInside)(
+    'an HTTP server accepts bodies above the default of the SDKs if the limit allows',
+    async () => {
+      const { valise } = limited({ maxMessageBytes: 8 * 1024 * 1024 });
+      expect(await post(await listen(form(valise)), padded(6 * 1024 * 1024))).toMatchObject({ status: 200 });
+    },
+  );
 });
 
-describe('A web-standard request', () => {
-  it('is cut off by the bytes that come, not by the length that a decompressor left in the headers', async () => {
+describe('a web-standard request', () => {
+  it('a web-standard request is limited by the bytes received, not by the content-length of the compressed body', async () => {
     const { valise, cut } = limited();
     const serve = valise.http(async () => new Response('{}'));
     let given = 0;
@@ -157,18 +160,21 @@ describe.each([
   it.each([
     ['its id last', `{"method":"tools/call","params":{"x":"${pad}"},"jsonrpc":"2.0","id":5}`],
     ['its id first', `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"id":4,"x":"${pad}"}}`],
-  ])('answers a request that is too large with an error, with %s, and goes on', async (_, line) => {
-    const { valise, cut } = limited();
-    const { input, answer } = await start(valise);
-    const ping = `{"jsonrpc":"2.0","id":6,"method":"ping"}`;
-    const bytes = Buffer.from(`${ping}\n${line}\n${ping.replace('6', '7')}\n`);
-    for (let at = 0; at < bytes.length; at += 10_000) input.write(bytes.subarray(at, at + 10_000));
-    expect(await answer(5)).toMatchObject({ error });
-    for (const id of [6, 7]) expect(await answer(id)).toMatchObject({ result: {} });
-    expect(cut).toEqual([{ what: 'line', maxBytes: LIMIT }]);
-  });
+  ])(
+    'a stdio server answers a request that is too large with an error, with %s, and serves the next one',
+    async (_, line) => {
+      const { valise, cut } = limited();
+      const { input, answer } = await start(valise);
+      const ping = `{"jsonrpc":"2.0","id":6,"method":"ping"}`;
+      const bytes = Buffer.from(`${ping}\n${line}\n${ping.replace('6', '7')}\n`);
+      for (let at = 0; at < bytes.length; at += 10_000) input.write(bytes.subarray(at, at + 10_000));
+      expect(await answer(5)).toMatchObject({ error });
+      for (const id of [6, 7]) expect(await answer(id)).toMatchObject({ result: {} });
+      expect(cut).toEqual([{ what: 'line', maxBytes: LIMIT }]);
+    },
+  );
 
-  it('skips a notification that is too large', async () => {
+  it('a stdio server skips a notification that is too large', async () => {
     const { valise, cut } = limited();
     const { input, answer } = await start(valise);
     input.write(`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"${pad}"}}\n`);
@@ -177,7 +183,7 @@ describe.each([
     expect(cut).toHaveLength(1);
   });
 
-  it('closes its input if a line has no end', async () => {
+  it('a stdio server closes its input if a line does not end', async () => {
     const { valise, cut } = limited();
     const { input, errors } = await start(valise);
     let sent = 0;

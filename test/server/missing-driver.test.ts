@@ -13,7 +13,7 @@ const bringsSqlite = process.getBuiltinModule?.('node:sqlite' as never) !== unde
 
 describe('createValise() with the URL of a store whose package is not installed', () => {
   it.each(CASES.filter(([store]) => !(bringsSqlite && store.startsWith('sqlite'))))(
-    'throws at once for %s, and says what to run',
+    'createValise() throws immediately if the package for %s is not installed, and says what to run',
     async (store, command) => {
       const outcome = await withoutPackages(
         'server/index.ts',

@@ -53,14 +53,14 @@ describe.each(MAJORS)('a server of SDK $major in the process of its client', (ma
     return neighbour(major, server as never);
   };
 
-  it.each([1, 2, 3])('takes each of %i answers for its call', async (questions) => {
+  it.each([1, 2, 3])('an in-process server assigns each of %i answers to its call', async (questions) => {
     const say = await asking(createValise({ name: 'test' }), questions);
     const { result } = await say(call('order'));
     expect(JSON.parse(result.content[0].text)).toHaveLength(questions);
   });
 
   it.each([1, 2])(
-    'goes on after %i answers without what is known of the HTTP client behind it',
+    'an in-process server sees no state of the outer HTTP client after %i answers',
     async (n) => {
       const valise = createValise({ name: 'test', store: memoryStore() });
       const say = await asking(valise, n);

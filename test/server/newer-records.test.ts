@@ -47,10 +47,10 @@ describe.each(STAGES)('stored sessions on $stage', (at) => {
   };
 
   it.each([
-    ['session record', /\/row\//],
-    ['session list', /\/shelf\//],
+    ['session record', /\/record\//],
+    ['session list', /\/index\//],
   ])(
-    'a %s of a later release is left as it is and named, and the client may try again',
+    'a %s of a later release stays unchanged, a warning names it, and the client may try again',
     async (kind, like) => {
       const { store, warnings, client } = await open();
       const session = await client.create();
@@ -64,16 +64,16 @@ describe.each(STAGES)('stored sessions on $stage', (at) => {
     },
   );
 
-  it('records without a version are those of version 1', async () => {
+  it('session records without a version count as version 1', async () => {
     const { store, client } = await open();
     const session = await client.create();
-    await rewrite(store, /\/(row|shelf)\//, older);
+    await rewrite(store, /\/(record|index)\//, older);
     expect(await client.in(session)).toHaveProperty('result');
     expect(JSON.stringify(await client.request(at.method.list))).toContain(session.sessionId);
   });
 });
 
-it('a state record of a later release is left as it is and named', async () => {
+it('a state record of a later release stays unchanged, and a warning names it', async () => {
   const store = memoryStore();
   const client = await tool(MODERN, counting, { keys, store }, {});
   await client.call('work');
@@ -114,7 +114,7 @@ describe('the records of a flow', () => {
     return { store, peer, effects, answer, requestState, withFormat };
   };
 
-  it('are left as they are if a later release wrote them, and the kind is named', async () => {
+  it('flow records of a later release stay unchanged, and a warning names their kind', async () => {
     const { store, peer, effects, answer, requestState, withFormat } = await stage();
     const written = await rewrite(store, /^rounds\/kept\//, withFormat(7));
     expect((await answer(requestState, 'sure')).error).toMatchObject({ code: -32603 });
@@ -124,7 +124,7 @@ describe('the records of a flow', () => {
     await peer.close();
   });
 
-  it('without a version are those of version 1', async () => {
+  it('flow records without a version count as version 1', async () => {
     const { store, peer, effects, answer, requestState, withFormat } = await stage();
     await rewrite(store, /^rounds\/kept\//, withFormat(undefined));
     const next = await answer(requestState, 'sure');

@@ -7,18 +7,18 @@ import { z } from 'zod';
 import { MAJORS } from './majors.ts';
 
 describe('createValise', () => {
-  it.each([undefined, {}, { name: '' }, { name: 7 }])('wants a name: %j', (options) => {
+  it.each([undefined, {}, { name: '' }, { name: 7 }])('createValise() refuses the name %j', (options) => {
     expect(() => createValise(options as never)).toThrow(/without a name.*createValise\(\{ name/);
   });
 
-  it.each([{}, null, () => true])('takes no schema that is none: %s', (schema) => {
+  it.each([{}, null, () => true])('createValise() refuses an invalid schema: %s', (schema) => {
     const options = { name: 'test', jar: { session: { cart: { schema } } } };
     expect(() => createValise(options as never)).toThrow(/schema of state "cart" is no Standard Schema/);
     expect(() => createValise({ name: 'test' }).jar.key('cart', { schema } as never)).toThrow(/"cart"/);
   });
 
   it.each([z.string(), Object.assign(() => {}, { '~standard': z.string()['~standard'] })])(
-    'says where a schema goes that stands in place of the settings: %#',
+    'createValise() says how to pass a schema that stands in place of the settings: %#',
     (schema) => {
       const jar = { session: { cart: schema } };
       const words = /"cart" was given a schema in place of its settings.*\{ schema: … \}/;
@@ -27,7 +27,7 @@ describe('createValise', () => {
     },
   );
 
-  it('warns of domains that no client takes, since many owners have names below them', async () => {
+  it('createValise() warns of public suffixes among the domains, which no client accepts', async () => {
     const warnings: string[] = [];
     const scoped = (scopes: readonly string[]) =>
       Object.fromEntries(scopes.map((serverScope) => [`of ${serverScope}`, { serverScope }]));
@@ -74,8 +74,8 @@ describe('options of createValise', () => {
     ['sessions', { bus: 'redis' }, 'URL of a bus'],
     ['flows', null, 'settings'],
     ['flows', { singleUse: 'no' }, 'true or false'],
-    ['flows', { codec: {} }, 'seal, open and recognises'],
-  ])('%s cannot be %j, and the error says what it takes', (name, value, words) => {
+    ['flows', { codec: {} }, 'seal, open and recognizes'],
+  ])('the option %s cannot be %j, and the error says what it takes', (name, value, words) => {
     expect(() => createValise({ name: 'test', [name]: value } as never)).toThrow(
       expect.objectContaining({
         name: 'ValiseError',
@@ -85,7 +85,7 @@ describe('options of createValise', () => {
     );
   });
 
-  it('are named where one is misspelt', () => {
+  it('a misspelled option is refused by name', () => {
     expect(() => createValise({ name: 'test', foo: 1 } as never)).toThrow(
       /createValise has no option foo.*name, keys, store/,
     );
@@ -104,19 +104,19 @@ describe('options of createValise', () => {
     );
   });
 
-  it.each([5, {}, []])('keys cannot be %j', (keys) => {
+  it.each([5, {}, []])('the option keys cannot be %j', (keys) => {
     expect(() => createValise({ name: 'test', keys } as never)).toThrow(
       expect.objectContaining({ name: 'ValiseError', code: 'invalid-key' }),
     );
   });
 });
 
-describe('what is given to a Valise', () => {
+describe('arguments of the methods of a Valise', () => {
   const valise = createValise({ name: 'test', sessions: {} });
   const refused = (code: string, words: RegExp) =>
     expect.objectContaining({ name: 'ValiseError', code, message: expect.stringMatching(words) });
 
-  it.each([{}, 'x', undefined, { fetch: 'x' }])('as a handler of HTTP is refused by name: %j', (handler) => {
+  it.each([{}, 'x', undefined, { fetch: 'x' }])('valise.http() refuses the handler %j', (handler) => {
     expect(() => valise.http(handler as never)).toThrow(
       refused('invalid-argument', /valise\.http\(\).*function/),
     );
@@ -127,20 +127,20 @@ describe('what is given to a Valise', () => {
     [{ otherVersion: 'restrat' }, /option otherVersion/],
     [{ budget: 'x' }, /option budget/],
     [{ wait: ['asks'] }, /option wait.*ask, sample, roots/],
-  ])('as options of a flow, %j, is refused by name', (options, words) => {
+  ])('valise.flow() refuses the options %j by name', (options, words) => {
     expect(() => valise.flow(async () => ({ content: [] }), options as never)).toThrow(
       refused('invalid-argument', words),
     );
   });
 
-  it('as a flow is refused by name', () => {
+  it('valise.flow() refuses a handler that is not a function', () => {
     expect(() => valise.flow('x' as never)).toThrow(
       refused('invalid-argument', /valise\.flow\(\).*function/),
     );
   });
 
   it.each([5, undefined, {}, { tol: 'x' }, { tool: 5 }])(
-    'to require a session for is refused: %j',
+    'valise.sessions.require() refuses the operation %j',
     (gated) => {
       expect(() => valise.sessions.require('fits', gated as never)).toThrow(
         refused('invalid-argument', /sessions\.require\(\).*\{ tool: name \}/),
@@ -148,7 +148,7 @@ describe('what is given to a Valise', () => {
     },
   );
 
-  it('to listen to is refused where there is no such event', () => {
+  it('valise.on() refuses an unknown event', () => {
     const wrong = refused('invalid-argument', /no event "rejectd".*rejected, warning/);
     expect(() => valise.on('rejectd' as never, () => {})).toThrow(wrong);
     expect(() => createValise({ name: 'test', events: { rejectd: () => {} } as never })).toThrow(wrong);
@@ -158,13 +158,13 @@ describe('what is given to a Valise', () => {
 describe.each(MAJORS)('install ($major)', ({ McpServer, Memory }) => {
   const valise = createValise({ name: 'test', store: 'memory:' });
 
-  it('is refused once the server is connected', async () => {
+  it('install() is refused after the server has connected', async () => {
     const server = new McpServer({ name: 'test', version: '1.0.0' });
     await server.connect(Memory.createLinkedPair()[0]);
     expect(() => valise.install(server)).toThrow(/connected already.*before server\.connect/);
   });
 
-  it('is refused once Valise is closed, and so is connecting', async () => {
+  it('install() and connect() are refused after the Valise is closed', async () => {
     const closed = createValise({ name: 'test', store: 'memory:' });
     const before = closed.install(new McpServer({ name: 'test', version: '1.0.0' }));
     await closed.close();
@@ -173,11 +173,11 @@ describe.each(MAJORS)('install ($major)', ({ McpServer, Memory }) => {
     await expect(before.connect(Memory.createLinkedPair()[0])).rejects.toEqual(refusal);
   });
 
-  it('is refused on what is no server', () => {
+  it('install() refuses an object that is not a server', () => {
     expect(() => valise.install({} as never)).toThrow(expect.objectContaining({ code: 'invalid-argument' }));
   });
 
-  it('is refused on a framework that keeps its servers to itself, with what to install on instead', () => {
+  it('install() refuses a framework that hides its servers, and says what to install on instead', () => {
     /** As fastmcp and others have it: it makes an SDK server for each connection, and never calls this `connect`. */
     class FastMCP {
       readonly server = { sessions: [] };
@@ -189,7 +189,7 @@ describe.each(MAJORS)('install ($major)', ({ McpServer, Memory }) => {
     );
   });
 
-  it('takes the Server of either major', () => {
+  it('install() takes the Server class of either major version', () => {
     const info = { name: 'test', version: '1.0.0' };
     expect(valise.install(new ServerV1(info, {}))).toBeInstanceOf(ServerV1);
     expect(valise.install(new ServerV2(info, {}))).toBeInstanceOf(ServerV2);

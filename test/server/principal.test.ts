@@ -20,48 +20,48 @@ const DISCOVER = {
 
 const checkedPrincipal = (tell: Parameters<typeof checked>[0]) => checked(tell, () => undefined);
 
-describe('who asks, as the author tells it', () => {
+describe('the return value of principal()', () => {
   it.each([
     ['nothing', undefined],
     ['null', null],
     ['an object without names', {}],
-    ['names that are not there', { issuer: undefined, subject: undefined }],
+    ['undefined names', { issuer: undefined, subject: undefined }],
     ['an empty name', { subject: '' }],
     ['a client without a subject', { client: 'app' }],
     ['an issuer without a subject', { issuer: 'https://as.example.com' }],
-  ])('is nobody: %s', (_, told) => {
+  ])('a caller is anonymous if principal() returns %s', (_, told) => {
     expect(checkedPrincipal(() => told as never)(undefined, {})).toBeUndefined();
   });
 
   it.each([{ subject: 'ann' }, { issuer: 'https://as.example.com', subject: 'ann', client: 'app' }])(
-    'is somebody: %j',
+    'a caller is identified if principal() returns %j',
     (told) => {
       expect(checkedPrincipal(() => told)(undefined, {})).toEqual(told);
     },
   );
 
-  it('is somebody by a number, as text', () => {
+  it('a numeric subject becomes text', () => {
     expect(checkedPrincipal(() => ({ subject: 7 }) as never)(undefined, {})).toEqual({ subject: '7' });
   });
 
   it.each([
     ['text', 'ann'],
-    ['an id of another name', { id: 'ann' }],
-    ['a flag', { subject: true }],
+    ['an object with an unknown id field', { id: 'ann' }],
+    ['a boolean subject', { subject: true }],
     ['a list', [{ subject: 'ann' }]],
     ['a promise', Promise.resolve({ subject: 'ann' })],
-  ])('is an error: %s', (_, told) => {
+  ])('principal() may not return %s', (_, told) => {
     expect(() => checkedPrincipal(() => told as never)(undefined, {})).toThrow(
       expect.objectContaining({ code: 'invalid-argument' }),
     );
   });
 });
 
-describe.each(Object.entries(FORMS))('the function that tells who asks (%s)', (_, form) => {
+describe.each(Object.entries(FORMS))('the principal() function (%s)', (_, form) => {
   afterEach(endServers);
 
   it.each(['2025-11-25', '2026-07-28'])(
-    'is given the headers by SDK and edge, as the guide says (%s)',
+    'principal() receives the headers from the SDK and the HTTP edge as documented (%s)',
     async (version) => {
       const told: unknown[] = [];
       const valise = createValise({
@@ -89,28 +89,31 @@ describe.each(Object.entries(FORMS))('the function that tells who asks (%s)', (_
   );
 });
 
-describe.each(MAJORS)('a server whose principal is no principal ($major)', ({ McpServer, Memory }) => {
-  it('answers with an error, and tells the author why', async () => {
-    const warnings: string[] = [];
-    const valise = createValise({
-      name: 'test',
-      store: 'memory:',
-      principal: (async () => ({ subject: 'ann' })) as never,
-      events: { warning: ({ what, next }) => warnings.push(`${what} ${next}`) },
+describe.each(MAJORS)(
+  'a server whose principal() returns an invalid value ($major)',
+  ({ McpServer, Memory }) => {
+    it('an invalid principal is answered with an error, and the author learns why', async () => {
+      const warnings: string[] = [];
+      const valise = createValise({
+        name: 'test',
+        store: 'memory:',
+        principal: (async () => ({ subject: 'ann' })) as never,
+        events: { warning: ({ what, next }) => warnings.push(`${what} ${next}`) },
+      });
+      const server = valise.install(new McpServer({ name: 'test', version: '1.0.0' }));
+      const [client, transport] = Memory.createLinkedPair();
+      await server.connect(transport);
+      const answer = new Promise((resolve) => {
+        client.onmessage = resolve;
+      });
+      await client.start();
+      await client.send({ jsonrpc: '2.0', id: 5, method: 'ping' });
+      expect(await answer).toMatchObject({ id: 5, error: { code: -32603 } });
+      expect(warnings.join()).toMatch(/option principal of createValise.*not a promise/);
+      expect(warnings.join()).not.toContain('Check the store');
     });
-    const server = valise.install(new McpServer({ name: 'test', version: '1.0.0' }));
-    const [client, transport] = Memory.createLinkedPair();
-    await server.connect(transport);
-    const answer = new Promise((resolve) => {
-      client.onmessage = resolve;
-    });
-    await client.start();
-    await client.send({ jsonrpc: '2.0', id: 5, method: 'ping' });
-    expect(await answer).toMatchObject({ id: 5, error: { code: -32603 } });
-    expect(warnings.join()).toMatch(/option principal of createValise.*not a promise/);
-    expect(warnings.join()).not.toContain('Check the store');
-  });
-});
+  },
+);
 
 describe.each(Object.entries(FORMS).filter(([name]) => !name.includes('JSON')))(
   'two users of one OAuth client (%s)',
@@ -169,7 +172,7 @@ describe.each(Object.entries(FORMS).filter(([name]) => !name.includes('JSON')))(
       },
     });
 
-    it('are two nobodies where the token names no subject: neither sees what the other has', async () => {
+    it('two users whose token names no subject are anonymous, and neither sees the state of the other', async () => {
       const { user, warnings, valise } = await stage(() => undefined);
       const [ann, bob] = [await user('ann'), await user('bob')];
       expect(await ann.remember()).toContain('seen 1');
@@ -184,7 +187,7 @@ describe.each(Object.entries(FORMS).filter(([name]) => !name.includes('JSON')))(
       await valise.close();
     });
 
-    it('are two principals where it does, also by a number, wherever they come from', async () => {
+    it('two users whose token names a subject are two principals, even if it is a number', async () => {
       const { user, warnings, valise } = await stage((token) => ({ ann: 7, annAgain: '7', bob: 8 })[token]);
       const [ann, again, bob] = [await user('ann'), await user('annAgain'), await user('bob')];
       expect(await ann.remember()).toContain('seen 1');

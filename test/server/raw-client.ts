@@ -1,4 +1,4 @@
-import type { TransportLike } from '../../src/link/transport.ts';
+import type { TransportLike } from '../../src/core/instrument.ts';
 import type { Era, Meta, Response, Result } from '../../src/wire/index.ts';
 
 /** A client that is nothing but JSON-RPC: it shows what is on the wire, and adds nothing of its own. */

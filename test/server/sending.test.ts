@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { MAJORS } from './majors.ts';
 
 describe.each(MAJORS)('a response ($major)', ({ McpServer, Memory }) => {
-  it('is sent outside of its request over HTTP, so that what Node keeps of the sending does not keep the request', async () => {
+  it('a response is sent outside of its async context over HTTP, so that Node does not retain the request', async () => {
     const valise = createValise({ name: 'test', keys: generateKey() });
     const inside = () => {
       try {

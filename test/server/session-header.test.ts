@@ -7,9 +7,9 @@ const KEY = 'io.modelcontextprotocol/session';
 afterEach(endServers);
 
 describe.each(Object.entries(FORMS))(
-  'the header of a session where the transport has one itself (%s)',
+  'the header of a session if the transport has its own sessions (%s)',
   (_, form) => {
-    it('[S-20] is Valise-Session-Id: it must agree with the message, and Mcp-Session-Id is the transport’s', async () => {
+    it('[S-20] Valise-Session-Id must name the session of the message, and Mcp-Session-Id names the transport’s own session', async () => {
       const url = await listen(form(createValise({ name: 'test', sessions: { mode: 'sealed' } })));
       const { headers } = await post(url, initialize({ experimental: { sessions: {} } }));
       const transport = { 'mcp-session-id': headers.get('mcp-session-id') as string };
@@ -33,7 +33,7 @@ describe.each(Object.entries(FORMS))(
 const MODERN = Object.entries(FORMS).filter(([name]) => name.startsWith('v2'));
 
 describe.each(MODERN)('the header of a session on 2026-07-28 (%s)', (_, form) => {
-  it("[S-20] [S-24] is Mcp-Session-Id on 2026-07-28 for a client that speaks the drafts' names", async () => {
+  it('[S-20] [S-24] the header of a session is Mcp-Session-Id on 2026-07-28 for a client that uses the draft names', async () => {
     const url = await listen(form(createValise({ name: 'test', sessions: { mode: 'sealed' } })));
     const send = (
       method: string,

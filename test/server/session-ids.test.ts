@@ -1,7 +1,7 @@
 import { generateKey, type Sealer } from 'mcp-valise/seal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createSealer } from '../../src/seal/index.ts';
-import { mintSessionId, SessionIds } from '../../src/server/http/session-id.ts';
+import { SessionIds } from '../../src/server/http/transport-session.ts';
 
 const ADA = { subject: 'ada' };
 const capabilities = { elicitation: {} };
@@ -17,13 +17,13 @@ function stage() {
   const sealer = createSealer({ keys: generateKey(), audience: 'test' });
   const open = vi.fn<Sealer['open']>((...args) => sealer.open(...args));
   const ids = new SessionIds({ ...sealer, open: open as Sealer['open'] });
-  return { sealer, open, ids, mint: () => mintSessionId(sealer, initialize, ADA) as string };
+  return { sealer, open, ids, mint: () => ids.mint(initialize, ADA) as string };
 }
 
 afterEach(() => void vi.useRealTimers());
 
 describe('the session ids of the HTTP edge', () => {
-  it('are opened once in a minute, however many requests bring them', () => {
+  it('a session id of the HTTP edge is opened once a minute, however many requests send it', () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { ids, mint, open } = stage();
     const [one, other] = [mint(), mint()];
@@ -37,7 +37,7 @@ describe('the session ids of the HTTP edge', () => {
     expect(open).toHaveBeenCalledTimes(3);
   });
 
-  it('end when their time is over, also where they were believed before', () => {
+  it('a session id of the HTTP edge is refused after its expiry, even if it was accepted before', () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { ids, mint } = stage();
     const id = mint();
@@ -46,7 +46,7 @@ describe('the session ids of the HTTP edge', () => {
     expect(() => ids.open(id, ADA)).toThrow();
   });
 
-  it('are of one principal, also once they are known', () => {
+  it('a session id of the HTTP edge belongs to one principal, even after it has been opened', () => {
     const { ids, mint } = stage();
     const id = mint();
     for (const other of [{ subject: 'eve' }, undefined]) expect(() => ids.open(id, other)).toThrow('another');
@@ -54,7 +54,7 @@ describe('the session ids of the HTTP edge', () => {
     for (const other of [{ subject: 'eve' }, undefined]) expect(() => ids.open(id, other)).toThrow('another');
   });
 
-  it('are refused where they are altered, and each time', () => {
+  it('an altered session id of the HTTP edge is refused every time', () => {
     const { ids, mint, open } = stage();
     const id = mint();
     ids.open(id, ADA);
@@ -63,7 +63,7 @@ describe('the session ids of the HTTP edge', () => {
     expect(open).toHaveBeenCalledTimes(3);
   });
 
-  it('are forgotten again where there are many, and still genuine', () => {
+  it('session ids that no longer fit into memory are opened again and still accepted', () => {
     const { ids, mint, open } = stage();
     const first = mint();
     const session = ids.open(first, ADA);

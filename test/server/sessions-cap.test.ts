@@ -90,31 +90,34 @@ function expectPaired(log: readonly string[]) {
 describe.each(MODES)('the cap on %s sessions', (mode) => {
   it.each([
     ['with a store', memoryStore],
-    ['without one', () => undefined],
-  ])('holds while the author prepares them, and frees what was prepared, %s', async (_, store) => {
-    const hooks = resources();
-    const all = gate();
-    let waiting = 0;
-    const onCreate = async (session: NewSession) => {
-      if (++waiting === 8) all.open();
-      await all.opened;
-      hooks.onCreate(session);
-    };
-    const instance = await start({ mode, maxPerPrincipal: 3, onCreate, onEnd: hooks.onEnd }, store());
-    const { made } = await crowd([instance], 3, hooks);
-    expect(made.filter((session) => session !== undefined)).toHaveLength(3);
-    expect(hooks.log).toHaveLength(16);
-    expectPaired(hooks.log);
-    await instance.valise.close();
-  });
+    ['without a store', () => undefined],
+  ])(
+    'the cap holds while onCreate runs, and onEnd is called for every prepared session, %s',
+    async (_, store) => {
+      const hooks = resources();
+      const all = gate();
+      let waiting = 0;
+      const onCreate = async (session: NewSession) => {
+        if (++waiting === 8) all.open();
+        await all.opened;
+        hooks.onCreate(session);
+      };
+      const instance = await start({ mode, maxPerPrincipal: 3, onCreate, onEnd: hooks.onEnd }, store());
+      const { made } = await crowd([instance], 3, hooks);
+      expect(made.filter((session) => session !== undefined)).toHaveLength(3);
+      expect(hooks.log).toHaveLength(16);
+      expectPaired(hooks.log);
+      await instance.valise.close();
+    },
+  );
 
-  it('holds where a row is slow to be written', async () => {
+  it('the cap holds if the record of a session is written slowly', async () => {
     const slow = gate();
     let writes = 0;
     const store = memoryStore();
     const { put } = store;
     store.put = async (key, ...rest) => {
-      if (key.includes('/row/') && writes++ === 0) await slow.opened;
+      if (key.includes('/record/') && writes++ === 0) await slow.opened;
       return put.call(store, key, ...rest);
     };
     const instance = await start({ mode, maxPerPrincipal: 1 }, store);
@@ -126,7 +129,7 @@ describe.each(MODES)('the cap on %s sessions', (mode) => {
     await instance.valise.close();
   });
 
-  it('ends one that is being prepared only once that is done, with what was prepared', async () => {
+  it('a session that is evicted while onCreate prepares it ends only after onCreate, with what onCreate set', async () => {
     const hooks = resources();
     const [entered, prepared] = [gate(), gate()];
     const ended: unknown[] = [];
@@ -161,7 +164,7 @@ describe.each(MODES)('the cap on %s sessions', (mode) => {
     await instance.valise.close();
   });
 
-  it('tells nothing of one that the author refused after it had to go', async () => {
+  it('onEnd is not called for an evicted session whose onCreate then failed', async () => {
     const hooks = resources();
     const [entered, refused] = [gate(), gate()];
     const instance = await start(
@@ -187,7 +190,7 @@ describe.each(MODES)('the cap on %s sessions', (mode) => {
     await instance.valise.close();
   });
 
-  it('costs a creation three steps of the store', async () => {
+  it('creating a session takes three operations of the store', async () => {
     const store = memoryStore();
     const steps: string[] = [];
     const watched = new Proxy(store, {
@@ -200,13 +203,13 @@ describe.each(MODES)('the cap on %s sessions', (mode) => {
     });
     const instance = await start({ mode }, watched);
     await instance.client.create();
-    expect(steps).toEqual(['put row', 'get shelf', 'put shelf']);
+    expect(steps).toEqual(['put record', 'get index', 'put index']);
     await instance.valise.close();
   });
 });
 
-describe('what the author prepared for a session', () => {
-  it('is freed where its first state is too large for a client to carry', async () => {
+describe('resources that onCreate allocates', () => {
+  it('onEnd frees what onCreate allocated if the first state is too large for the client to carry', async () => {
     const hooks = resources();
     const instance = await start(
       {
@@ -231,65 +234,71 @@ describe('what the author prepared for a session', () => {
   });
 });
 
-describe.each(MODES)('what the author prepared for a %s session', (mode) => {
-  describe('when time passes', () => {
+describe.each(MODES)('resources that onCreate allocates for a %s session', (mode) => {
+  describe('the passing of time', () => {
     beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] }));
     afterEach(() => void vi.useRealTimers());
 
     it.each([
       ['', 2],
-      [', also where the session had to go before', 1],
-    ])('is freed by another instance where the first one died over it%s', async (_, maxPerPrincipal) => {
-      const store = memoryStore();
-      const hooks = resources();
-      const entered = gate();
-      const dying = await start(
-        {
-          mode,
-          maxPerPrincipal,
-          onCreate(session) {
-            hooks.onCreate(session);
-            entered.open();
-            return new Promise(() => undefined);
+      [', even if the session was evicted before', 1],
+    ])(
+      'another instance calls onEnd for a session whose instance died during onCreate%s',
+      async (_, maxPerPrincipal) => {
+        const store = memoryStore();
+        const hooks = resources();
+        const entered = gate();
+        const dying = await start(
+          {
+            mode,
+            maxPerPrincipal,
+            onCreate(session) {
+              hooks.onCreate(session);
+              entered.open();
+              return new Promise(() => undefined);
+            },
+            onEnd: hooks.onEnd,
           },
-          onEnd: hooks.onEnd,
-        },
-        store,
-      );
-      void dying.client.request(at.method.create);
-      await entered.opened;
-      await dying.valise.close();
-      const living = await start({ mode, maxPerPrincipal, onEnd: hooks.onEnd }, store);
-      const other = await living.client.create();
-      await vi.advanceTimersByTimeAsync(200_000);
-      expect(hooks.log).toHaveLength(1);
-      await vi.advanceTimersByTimeAsync(200_000);
-      expect(hooks.log[1]).toMatch(maxPerPrincipal === 1 ? /^evicted / : /^expired /);
-      await vi.advanceTimersByTimeAsync(400_000);
-      expect(hooks.log).toHaveLength(2);
-      expect(hooks.held.size).toBe(0);
-      expect(await listedBy(living)).toEqual([other.sessionId]);
-      await living.valise.close();
-    });
+          store,
+        );
+        void dying.client.request(at.method.create);
+        await entered.opened;
+        await dying.valise.close();
+        const living = await start({ mode, maxPerPrincipal, onEnd: hooks.onEnd }, store);
+        const other = await living.client.create();
+        await vi.advanceTimersByTimeAsync(200_000);
+        expect(hooks.log).toHaveLength(1);
+        await vi.advanceTimersByTimeAsync(200_000);
+        expect(hooks.log[1]).toMatch(maxPerPrincipal === 1 ? /^evicted / : /^expired /);
+        await vi.advanceTimersByTimeAsync(400_000);
+        expect(hooks.log).toHaveLength(2);
+        expect(hooks.held.size).toBe(0);
+        expect(await listedBy(living)).toEqual([other.sessionId]);
+        await living.valise.close();
+      },
+    );
   });
 });
 
 describe.each(['redis', 'postgres'] as const)('the cap over three instances with %s', (kind) => {
-  describe.skipIf(!urls[kind])('holds under parallel creation', () => {
-    it.each(MODES)('of %s sessions, each of which is begun once and then ends once', async (mode) => {
-      const hooks = resources();
-      const { onCreate, onEnd } = hooks;
-      const name = uniqueName();
-      const stores = await Promise.all([1, 2, 3].map(() => openStore(urls[kind] as string)));
-      const [one, two, three] = await Promise.all(
-        stores.map((store) => start({ mode, maxPerPrincipal: 5, onCreate, onEnd }, store, name)),
-      );
-      const instances = [one!, two!, three!] as const;
-      for (let round = 0; round < 2; round++) await crowd(instances, 5, hooks);
-      expectPaired(hooks.log);
-      expect(hooks.held.size).toBe(0);
-      for (const { valise } of instances) await valise.close();
-      for (const store of stores) await store.close();
-    });
+  describe.skipIf(!urls[kind])('parallel creation', () => {
+    it.each(MODES)(
+      '%s sessions that several instances create in parallel stay below the cap, and each begins and ends once',
+      async (mode) => {
+        const hooks = resources();
+        const { onCreate, onEnd } = hooks;
+        const name = uniqueName();
+        const stores = await Promise.all([1, 2, 3].map(() => openStore(urls[kind] as string)));
+        const [one, two, three] = await Promise.all(
+          stores.map((store) => start({ mode, maxPerPrincipal: 5, onCreate, onEnd }, store, name)),
+        );
+        const instances = [one!, two!, three!] as const;
+        for (let round = 0; round < 2; round++) await crowd(instances, 5, hooks);
+        expectPaired(hooks.log);
+        expect(hooks.held.size).toBe(0);
+        for (const { valise } of instances) await valise.close();
+        for (const store of stores) await store.close();
+      },
+    );
   });
 });

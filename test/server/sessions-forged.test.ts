@@ -11,7 +11,7 @@ type Record = { [name: string]: unknown };
 async function forge(store: Store, change: (record: Record) => Record): Promise<void> {
   let forged = 0;
   for (const key of (await store.list('sessions/')).keys) {
-    if (!key.includes('/row/')) continue;
+    if (!key.includes('/record/')) continue;
     const { value } = (await store.get(key))!;
     await store.put(key, change(value as Record) as never);
     forged++;
@@ -47,7 +47,7 @@ describe.each(STAGES)('Stored sessions in a store that somebody else can write t
     return { store, client, session, stolen, rejected, make };
   };
 
-  it('do not become those of another principal whose name is put into the record', async () => {
+  it('a session does not change its principal if somebody writes another one into its record', async () => {
     const { store, client, session, stolen, rejected } = await start();
     await forge(store, (record) => ({ ...record, owner: ownerOf('eve') }));
     user = 'eve';
@@ -55,25 +55,25 @@ describe.each(STAGES)('Stored sessions in a store that somebody else can write t
     expect(rejected).not.toEqual([]);
   });
 
-  it('do not become those of nobody', async () => {
+  it('a session does not become anonymous if somebody removes the principal from its record', async () => {
     const { store, client, session, stolen } = await start();
     await forge(store, (record) => ({ ...record, owner: null }));
     user = '';
     expect(errorOf(await client.in(stolen))).toEqual(at.unknown(session));
   });
 
-  it('are not taken without the proof that the server wrote', async () => {
+  it('a session record without the server’s proof is refused', async () => {
     const { store, client, session } = await start();
     await forge(store, ({ proof: _, ...record }) => record);
     expect(errorOf(await client.in(session))).toEqual(at.unknown(session));
   });
 
-  it('cannot be made up with the proof of another session', async () => {
+  it('a session record with the proof of another session is refused', async () => {
     const { store, client, session } = await start();
     const other = await client.create();
     const [first, second] = await Promise.all(
       [session, other].map(async ({ sessionId }) => {
-        const keys = (await store.list('sessions/')).keys.filter((key) => key.includes('/row/'));
+        const keys = (await store.list('sessions/')).keys.filter((key) => key.includes('/record/'));
         for (const key of keys) {
           const { value } = (await store.get(key))!;
           if ((value as Record)['id'] === sessionId) return { key, record: value as Record };
@@ -85,7 +85,7 @@ describe.each(STAGES)('Stored sessions in a store that somebody else can write t
     expect(errorOf(await client.in(session))).toEqual(at.unknown(session));
   });
 
-  it('do not live longer than they may', async () => {
+  it('a session does not live longer if somebody changes the times in its record', async () => {
     const { store, client, session, stolen } = await start();
     const far = Date.now() + 1e11;
     await forge(store, (record) => ({ ...record, expires: far }));
@@ -94,9 +94,9 @@ describe.each(STAGES)('Stored sessions in a store that somebody else can write t
     expect(errorOf(await client.in(stolen))).toEqual(at.unknown(session));
   });
 
-  it('are not listed to a principal into whose list they are put', async () => {
+  it('a session is not listed to a principal into whose index somebody copied it', async () => {
     const { store, client, session } = await start();
-    const shelves = (await store.list('sessions/')).keys.filter((key) => key.includes('/shelf/'));
+    const shelves = (await store.list('sessions/')).keys.filter((key) => key.includes('/index/'));
     const { value } = (await store.get(shelves[0]!))!;
     await store.put(shelves[0]!.replace(ownerOf('ann'), ownerOf('eve')), value);
     user = 'eve';
@@ -105,7 +105,7 @@ describe.each(STAGES)('Stored sessions in a store that somebody else can write t
     expect(JSON.stringify(await client.request(at.method.list))).toContain(session.sessionId);
   });
 
-  it('go on when the keys are rotated, also after the old key is gone', async () => {
+  it('a stored session survives a key rotation, also after the old key is dropped', async () => {
     const next = generateKey();
     const { session, make } = await start();
     const between = await connect(make({ keys: `${next},${keys}` }).valise, at);
@@ -115,7 +115,7 @@ describe.each(STAGES)('Stored sessions in a store that somebody else can write t
     expect((await after.use(used.session ?? session)).value).toBe(3);
   });
 
-  it('are the fault of the server, and not gone, at an instance with other keys', async () => {
+  it('an instance with other keys answers a stored session with an internal error, not with session not found', async () => {
     const { client, session, stolen, make } = await start();
     const stranger = await connect(make({ keys: generateKey() }).valise, at);
     expect(errorOf(await stranger.in(stolen))).toMatchObject({ code: -32_603 });

@@ -54,7 +54,7 @@ async function gated(at: Stage, options: Partial<ServerValiseOptions> = {}) {
   return { client: await attach(build, at), ran: () => ran };
 }
 
-describe.each(ALL_STAGES)('gates on $stage', (at) => {
+describe.each(ALL_STAGES)('operations that require a session, on $stage', (at) => {
   const { sent, sessionIn, required } = at;
 
   it.each([
@@ -63,26 +63,29 @@ describe.each(ALL_STAGES)('gates on $stage', (at) => {
     ['a prompt', 'prompts/get', { name: 'ask' }],
     ['a resource, by the start of its URI', 'resources/read', { uri: 'notes://one' }],
     ['a resource, by its config', 'resources/read', { uri: 'notes://two' }],
-  ])('[S-22] [S-25] close %s without a session, and open it with one', async (_, method, params) => {
-    const { client, ran } = await gated(at);
-    expect(errorOf(await client.request(method, params))).toEqual(required);
-    expect(ran()).toBe(0);
-    const session = await client.create();
-    const result = resultOf(await client.request(method, { ...params, _meta: sent(session) }));
-    expect(sessionIn(result)).toMatchObject({ sessionId: session.sessionId });
-    expect(ran()).toBe(1);
-  });
+  ])(
+    '[S-22] [S-25] %s that requires a session is refused without one and served with one',
+    async (_, method, params) => {
+      const { client, ran } = await gated(at);
+      expect(errorOf(await client.request(method, params))).toEqual(required);
+      expect(ran()).toBe(0);
+      const session = await client.create();
+      const result = resultOf(await client.request(method, { ...params, _meta: sent(session) }));
+      expect(sessionIn(result)).toMatchObject({ sessionId: session.sessionId });
+      expect(ran()).toBe(1);
+    },
+  );
 
   it.each([
     ['a tool', 'tools/call', { name: 'open' }],
     ['a resource', 'resources/read', { uri: 'other://three' }],
     ['a list', 'tools/list', {}],
-  ])('[S-22] leave %s that needs no session open', async (_, method, params) => {
+  ])('[S-22] %s that requires no session is served without one', async (_, method, params) => {
     const { client } = await gated(at);
     expect(await client.request(method, params)).toMatchObject({ result: {} });
   });
 
-  it('[S-22] show in the list, where the config says so', async () => {
+  it('[S-22] a tool that requires a session says so in the list if its config does', async () => {
     const { client } = await gated(at);
     const { tools } = resultOf(await client.request('tools/list')) as unknown as {
       tools: { name: string; _meta?: object }[];
@@ -94,7 +97,7 @@ describe.each(ALL_STAGES)('gates on $stage', (at) => {
 });
 
 describe.each(ALL_STAGES)('the hint of an expensive tool, on $stage', (at) => {
-  it('[S-23] stands in the annotations of the tool, and of no other', async () => {
+  it('[S-23] only the expensive tool has the hint in its annotations', async () => {
     const { client } = await gated(at);
     const { tools } = resultOf(await client.request('tools/list')) as unknown as {
       tools: { name: string; annotations?: object }[];
@@ -115,8 +118,8 @@ const gate = () => {
   return { open, unlock };
 };
 
-describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
-  it('is let in by the session of its connection, and sees nothing of it', async () => {
+describe.each(STAGES)('default sessions of a connection, on $stage', (at) => {
+  it('a client without session support gets the default session of its connection, and sees nothing of it', async () => {
     const { valise } = makeServer((session, args) => [session?.implicit, count(session, args)]);
     const [one, two] = [await connect(valise, at, STOCK), await connect(valise, at, STOCK)];
     const first = await one.call('gated');
@@ -127,7 +130,7 @@ describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
     expect(textOf(await two.call('gated'))).toBe('[true,1]');
   });
 
-  it('is not, where the author does not want that', async () => {
+  it('a client without session support is refused if the author turned default sessions off', async () => {
     const { valise, ran } = makeServer(count, { sessions: { implicit: false } });
     const client = await connect(valise, at, STOCK);
     expect(errorOf(await client.request('tools/call', { name: 'gated', arguments: {} })).code).toBe(
@@ -138,7 +141,7 @@ describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
     expect(textOf(await client.call('work'))).toBe('1');
   });
 
-  it('loses no update under parallel calls', async () => {
+  it('a default session loses no update under parallel calls', async () => {
     const { valise } = makeServer(async (session) => {
       const n = session?.get<number>('n') ?? 0;
       await new Promise((resolve) => setImmediate(resolve));
@@ -150,7 +153,7 @@ describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
     expect(textOf(await client.call('gated'))).toBe('21');
   });
 
-  it('has its resources freed when its connection closes', async () => {
+  it('the default session of a connection ends when the connection closes', async () => {
     const begun: string[] = [];
     const ended: EndedSession[] = [];
     const { valise } = makeServer(count, {
@@ -175,7 +178,7 @@ describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
     await valise.close();
   });
 
-  it('has one beginning, however many calls come at once, and it comes before any of them', async () => {
+  it('onCreate runs once for a default session, before any of the parallel calls that need it', async () => {
     const begun: string[] = [];
     const ended: EndedSession[] = [];
     const door = gate();
@@ -201,7 +204,7 @@ describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
     expect(ended).toMatchObject([{ id: begun[0], reason: 'closed' }]);
   });
 
-  it('is refused by a beginning that fails, all that wait for it; the next call tries again', async () => {
+  it('all calls that wait for a failing onCreate are refused, and the next call tries again', async () => {
     let begun = 0;
     const ended: EndedSession[] = [];
     const door = gate();
@@ -225,7 +228,7 @@ describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
     expect([begun, ended.length]).toEqual([2, 1]);
   });
 
-  it('has its resources freed also where the connection closes before they are there', async () => {
+  it('onEnd is called after onCreate if the connection closes while onCreate runs', async () => {
     const ended: EndedSession[] = [];
     const door = gate();
     const began = gate();
@@ -249,7 +252,7 @@ describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
     expect(ended[0]?.get('browser')).toBe(7);
   });
 
-  it('starts anew after the server took the session back', async () => {
+  it('a default session starts over after the server has revoked it', async () => {
     const { valise } = makeServer((session, args) => {
       if (args['end']) session?.revoke();
       return count(session, args);
@@ -261,7 +264,7 @@ describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
   });
 });
 
-describe.each(STAGES)('a client that knows no sessions, over HTTP without sessions, on $stage', (at) => {
+describe.each(STAGES)('default sessions over HTTP without sessions of the SDK, on $stage', (at) => {
   /** Requests as our HTTP edge hands them on: each on a server of its own, with the session that a seal proved. */
   const overHttp = async (
     valise: ReturnType<typeof makeServer>['valise'],
@@ -273,7 +276,7 @@ describe.each(STAGES)('a client that knows no sessions, over HTTP without sessio
     return session === undefined ? call() : behindEdge(valise, session, call);
   };
 
-  it('is served by any instance, where our edge proves its session and there is a store', async () => {
+  it('any instance serves a default session if the HTTP edge proves its transport session and there is a store', async () => {
     for (const mode of ['sealed', 'stored'] as const) {
       const options = { store: memoryStore(), sessions: { mode } };
       const [one, two] = [makeServer(count, options).valise, makeServer(count, options).valise];
@@ -288,7 +291,7 @@ describe.each(STAGES)('a client that knows no sessions, over HTTP without sessio
     }
   });
 
-  it('has one beginning over all instances, before any handler, and loses no update', async () => {
+  it('onCreate runs once over all instances for a default session, before any handler, and no update is lost', async () => {
     const begun: string[] = [];
     const door = gate();
     const options = {
@@ -314,7 +317,7 @@ describe.each(STAGES)('a client that knows no sessions, over HTTP without sessio
     expect(begun).toHaveLength(1);
   });
 
-  it('is refused by a beginning that fails: nothing is left, and the next call tries again', async () => {
+  it('a failing onCreate leaves nothing of a default session in the store, and the next call tries again', async () => {
     let begun = 0;
     const { valise, ran } = makeServer(count, {
       store: memoryStore(),
@@ -333,7 +336,7 @@ describe.each(STAGES)('a client that knows no sessions, over HTTP without sessio
     expect(begun).toBe(3);
   });
 
-  it('starts anew each time the server takes its session back', async () => {
+  it('a default session in the store starts over each time the server revokes it', async () => {
     const { valise } = makeServer(
       (session, args) => {
         const n = count(session, args);
@@ -347,7 +350,7 @@ describe.each(STAGES)('a client that knows no sessions, over HTTP without sessio
     expect(values).toEqual(['1', '2', '1', '2', '1', '2']);
   });
 
-  it('is told that it needs a session, where nothing proves one or nothing could keep it', async () => {
+  it('a client without session support is refused if nothing proves its transport session or there is no store', async () => {
     // With handles, the model would prove one.
     const { valise } = makeServer(count, { store: memoryStore(), handles: false });
     expect(errorOf(await overHttp(valise, 'gated')).code).toBe(at.code.required);
@@ -358,7 +361,7 @@ describe.each(STAGES)('a client that knows no sessions, over HTTP without sessio
 });
 
 describe.each(ALL_STAGES)('the HTTP header of a session, on $stage', (at) => {
-  it('[S-20] must name the session of the message, where it names one', async () => {
+  it('[S-20] the HTTP header must name the session of the message if it names any', async () => {
     const { valise, ran } = makeServer(count);
     const headers = new Headers();
     const client = await connect(valise, at, at.announces, { http: true, headers });

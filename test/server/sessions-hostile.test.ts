@@ -36,7 +36,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
   const expectUnknown = async (client: SessionClient, session: Wire) =>
     expect(errorOf(await client.in(session))).toEqual(unknown(session));
 
-  it('[S-13] [S-19] do not know a forged, truncated or altered one, and run no handler', async () => {
+  it('[S-13] [S-19] a forged, truncated or altered session is unknown, and no handler runs', async () => {
     const { client, ran, rejected } = await open();
     const real = await client.create();
     const state = real.state as string;
@@ -59,7 +59,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect((await client.use(real)).value).toBe(1);
   });
 
-  it('[S-19] do not know the state of another one', async () => {
+  it('[S-19] a session with the state of another session is unknown', async () => {
     const { client, ran } = await open();
     const [a, b] = [await client.create(), await client.create()];
     await expectUnknown(client, { ...a, state: b.state as string });
@@ -67,7 +67,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(ran()).toBe(0);
   });
 
-  it("[S-13] [S-19] answer another principal's as an unknown one, whatever is asked", async () => {
+  it('[S-13] [S-19] a session of another principal is answered as unknown, whatever is requested', async () => {
     const { client, ran } = await open();
     user = 'ann';
     const anns = await client.create();
@@ -83,7 +83,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect((await client.use(anns)).value).toBe(1);
   });
 
-  it('[S-19] do not know what another server of the same keys and store made', async () => {
+  it('[S-19] a session of another server with the same keys and store is unknown', async () => {
     const shared = store();
     const [one, other] = [await open('one', shared), await open('other', shared)];
     const session = await one.client.create();
@@ -92,7 +92,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect((await one.client.use(session)).value).toBe(1);
   });
 
-  it('[S-13] [S-14] do not know one that has run out', async () => {
+  it('[S-13] [S-14] an expired session is unknown', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { client, ran } = await open();
     const session = await client.create();
@@ -103,7 +103,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(ran()).toBe(1);
   });
 
-  it('[S-13] [S-15] do not know a replayed one, once it has been deleted', async () => {
+  it('[S-13] [S-15] a deleted session is unknown if somebody replays it', async () => {
     const { client, ran } = await open();
     const session = await client.create();
     const later = (await client.use(session)).session;
@@ -114,7 +114,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
   });
 });
 
-describe.each(STAGES)('on $stage', (at) => {
+describe.each(STAGES)('shared and revoked sessions, on $stage', (at) => {
   const { method, code, sent } = at;
 
   it('[S-33] [S-34] a sealed session is served by any instance with the keys, without a store', async () => {
@@ -138,7 +138,7 @@ describe.each(STAGES)('on $stage', (at) => {
     expect(stranger.ran()).toBe(0);
   });
 
-  it('[S-13] [S-15] deletion and revocation reach every instance at once, where they share a store', async () => {
+  it('[S-13] [S-15] deletion and revocation reach every instance at once if they share a store', async () => {
     for (const mode of ['sealed', 'stored'] as const) {
       const options = { store: memoryStore(), sessions: { mode } };
       const [one, two] = [makeServer(count, options), makeServer(count, options)];
@@ -153,7 +153,7 @@ describe.each(STAGES)('on $stage', (at) => {
     }
   });
 
-  it('[S-19] the state of a session tells nobody what is in it', async () => {
+  it('[S-19] the sealed state of a session does not reveal its values', async () => {
     for (const mode of ['sealed', 'stored'] as const) {
       const made = makeServer((session) => session?.set('colour', 'vermilion'), {
         store: memoryStore(),

@@ -27,7 +27,7 @@ describe.each(MATRIX)('the life of $mode sessions, on $stage', ({ at, mode }) =>
   afterEach(() => void vi.useRealTimers());
   const pass = (time: number) => vi.setSystemTime(Date.now() + time);
 
-  it('[S-11] slides with their use, and every answer says until when', async () => {
+  it('[S-11] the expiry of a session slides with its use, and every response states it', async () => {
     const { client } = await open(at, { mode, ttl: '4h' }, memoryStore());
     let session = await client.create();
     const until = (wire: Wire) => Date.parse(wire.expiresAt as string) - Date.now();
@@ -43,7 +43,7 @@ describe.each(MATRIX)('the life of $mode sessions, on $stage', ({ at, mode }) =>
     expect(errorOf(await client.in(session)).code).toBe(code.notFound);
   });
 
-  it('slides in steps: most calls write no new end', async () => {
+  it('the expiry of a session slides in steps, so that most calls do not write it', async () => {
     const { client } = await open(at, { mode, ttl: '4h' }, memoryStore());
     const session = await client.create();
     pass(HOUR / 4);
@@ -54,7 +54,7 @@ describe.each(MATRIX)('the life of $mode sessions, on $stage', ({ at, mode }) =>
     expect(Date.parse(sessionIn(later)?.expiresAt as string)).toBe(Date.now() + 4 * HOUR);
   });
 
-  it('slides later where the store takes no writes: a call that changes nothing needs none', async () => {
+  it('a call that changes nothing succeeds while the store accepts no writes, and the expiry is extended later', async () => {
     const { store, cut } = cuttable();
     const warnings: string[] = [];
     const { valise, client } = await open(at, { mode, ttl: '4h' }, store);
@@ -68,12 +68,12 @@ describe.each(MATRIX)('the life of $mode sessions, on $stage', ({ at, mode }) =>
     Object.assign(cut, { off: true, writes: true });
     expect(await expiry()).toBe(3 * HOUR);
     expect(await expiry()).toBe(3 * HOUR);
-    expect(warnings).toEqual([expect.stringContaining('The end of a session could not be put off')]);
+    expect(warnings).toEqual([expect.stringContaining('The expiry of a session could not be extended')]);
     cut.off = false;
     expect(await expiry()).toBe(4 * HOUR);
   });
 
-  it('is fixed where the author says so', async () => {
+  it('the expiry of a session does not slide with lifetime: fixed', async () => {
     const { client } = await open(at, { mode, ttl: '4h', lifetime: 'fixed' }, memoryStore());
     let session = await client.create();
     pass(3 * HOUR);
@@ -84,9 +84,9 @@ describe.each(MATRIX)('the life of $mode sessions, on $stage', ({ at, mode }) =>
   });
 
   it.each([
-    ['of a principal is bounded by maxLifetime', ann, 48],
-    ['that belong to nobody is bounded by a day', undefined, 24],
-  ])('however much they are used, %s', async (_, principal, hours) => {
+    ['which is maxLifetime for a principal', ann, 48],
+    ['which is one day for an anonymous caller', undefined, 24],
+  ])('a session ends after its maximum lifetime however much it is used, %s', async (_, principal, hours) => {
     const made = makeServer(count, {
       store: memoryStore(),
       sessions: { mode, ttl: '4h', maxLifetime: '2d' },
@@ -105,7 +105,7 @@ describe.each(MATRIX)('the life of $mode sessions, on $stage', ({ at, mode }) =>
 
 describe.each(MATRIX)('the number of $mode sessions, on $stage', ({ at, mode }) => {
   const { method, code, sent } = at;
-  it('of one principal is capped: the oldest goes', async () => {
+  it('one session too many ends the oldest session of its principal', async () => {
     const { client } = await open(at, { mode, maxPerPrincipal: 2 }, memoryStore());
     const [a, b, c] = [await client.create(), await client.create(), await client.create()];
     expect(errorOf(await client.in(a)).code).toBe(code.notFound);
@@ -114,7 +114,7 @@ describe.each(MATRIX)('the number of $mode sessions, on $stage', ({ at, mode }) 
     expect(resultOf(await client.request(method.list))['sessions']).toHaveLength(2);
   });
 
-  it('of one principal is capped: one more is refused, where the author wants that', async () => {
+  it('one session too many is refused with whenFull: refuse', async () => {
     const { client } = await open(at, { mode, maxPerPrincipal: 2, whenFull: 'refuse' }, memoryStore());
     const [a] = [await client.create(), await client.create()];
     expect(errorOf(await client.request(method.create))).toMatchObject({
@@ -126,7 +126,7 @@ describe.each(MATRIX)('the number of $mode sessions, on $stage', ({ at, mode }) 
     expect((await client.use(await client.create())).value).toBe(1);
   });
 
-  it('is capped for forks too, and none ends the session that it comes from', async () => {
+  it('forks count toward the cap, and none ends the session that it was forked from', async () => {
     const { client } = await open(at, { mode, maxPerPrincipal: 2 }, memoryStore());
     const [parent, other] = [await client.create(), await client.create()];
     const { session, value } = await client.use(parent);
@@ -144,13 +144,13 @@ describe.each(MATRIX)('the number of $mode sessions, on $stage', ({ at, mode }) 
     expect((await alone.client.use(lone)).value).toBe(1);
   });
 
-  it('that belong to nobody can be none', async () => {
+  it('maxAnonymous: 0 refuses all anonymous sessions', async () => {
     const made = makeServer(count, { store: memoryStore(), sessions: { mode, maxAnonymous: 0 } });
     const client = await connect(made.valise, at);
     expect(errorOf(await client.request(method.create)).data).toEqual({ code: 'limit-reached' });
   });
 
-  it('holds under parallel creation on several instances', async () => {
+  it('the cap holds if several instances create sessions in parallel', async () => {
     const store = memoryStore();
     const clients = await Promise.all(
       [1, 2, 3].map(
@@ -184,8 +184,8 @@ describe.each(MATRIX)('hooks of $mode sessions, on $stage', ({ at, mode }) => {
 
   it.each([
     ['with a store', memoryStore],
-    ['without one', () => undefined],
-  ])('tell of the beginning and of each end once, %s', async (_, store) => {
+    ['without a store', () => undefined],
+  ])('onCreate and onEnd are called once for each session, %s', async (_, store) => {
     const { client, begun, ended, valise } = await hooked(store(), { maxPerPrincipal: 2 });
     const a = await client.create({ hints: { label: 'a' } });
     expect(begun).toMatchObject([{ id: a.sessionId, label: 'a', parent: undefined, implicit: false }]);
@@ -202,7 +202,7 @@ describe.each(MATRIX)('hooks of $mode sessions, on $stage', ({ at, mode }) => {
     await valise.close();
   });
 
-  it('tell nothing of a session that never was, where that can be known', async () => {
+  it('onEnd is not called for a session that never existed, if that can be known', async () => {
     for (const store of [memoryStore(), undefined]) {
       const { valise, ended } = await hooked(store);
       // A sealed session proves itself: one that nobody here has heard of may be there all the same.
@@ -212,7 +212,7 @@ describe.each(MATRIX)('hooks of $mode sessions, on $stage', ({ at, mode }) => {
     }
   });
 
-  it('may set the first state, and may say no', async () => {
+  it('onCreate may set the first state, and may refuse the session', async () => {
     const { client, ended } = await hooked(memoryStore(), {
       onCreate(session) {
         if (session.label === 'no') throw new Error('No browser is free.');
@@ -227,13 +227,13 @@ describe.each(MATRIX)('hooks of $mode sessions, on $stage', ({ at, mode }) => {
     expect(ended).toHaveLength(0);
   });
 
-  describe('when time passes', () => {
+  describe('the passing of time', () => {
     beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] }));
     afterEach(() => void vi.useRealTimers());
     /** Long enough for every instance to look at what is due, more than once. */
     const pass = () => vi.advanceTimersByTimeAsync(120_000);
 
-    it('tell of a session that simply ran out, once over all instances', async () => {
+    it('onEnd is called once over all instances for a session that expired', async () => {
       const store = memoryStore();
       const options = { ttl: 1 } as const;
       const [one, two] = [await hooked(store, options), await hooked(store, options)];
@@ -250,7 +250,7 @@ describe.each(MATRIX)('hooks of $mode sessions, on $stage', ({ at, mode }) => {
       await two.valise.close();
     });
 
-    it('tell on another instance, where the one that made the session is gone', async () => {
+    it('another instance calls onEnd if the one that created the session is gone', async () => {
       const store = memoryStore();
       const one = await hooked(store, { ttl: 1 });
       const session = await one.client.create();
@@ -262,7 +262,7 @@ describe.each(MATRIX)('hooks of $mode sessions, on $stage', ({ at, mode }) => {
       await two.valise.close();
     });
 
-    it('do not tell of one whose use put the end off', async () => {
+    it('onEnd is not called for a session whose use extended its expiry', async () => {
       const { client, ended, valise } = await hooked(memoryStore(), { ttl: 2 });
       let kept = await client.create();
       const left = await client.create();
@@ -276,7 +276,7 @@ describe.each(MATRIX)('hooks of $mode sessions, on $stage', ({ at, mode }) => {
     });
   });
 
-  it('that fail are reported', async () => {
+  it('a failing onEnd is reported as a warning', async () => {
     const warnings: string[] = [];
     const made = makeServer(count, {
       store: memoryStore(),
@@ -301,11 +301,11 @@ describe('options', () => {
     [{ mode: 'both' as 'sealed' }, /sessions.mode is "both".*'sealed' or 'stored'/],
     [{ ttl: 'soon' }, /"soon" is not a duration/],
     [{ maxPerPrincipal: 0 }, /maxPerPrincipal is 0/],
-  ])('%o are refused with the next step', (sessions, message) => {
+  ])('the options %o are refused with advice', (sessions, message) => {
     expect(() => makeServer(count, { sessions })).toThrow(message);
   });
 
-  it('say how to turn sessions on, where they are off', () => {
+  it('the session API of a server without sessions says how to enable them', () => {
     expect(() => makeServer(count, { sessions: undefined })).toThrow(
       /no data-layer sessions.*option sessions/,
     );

@@ -1,6 +1,6 @@
 import { memoryBus, memoryStore } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
-import { NotificationLog, since } from '../../src/server/sessions/listen/log.ts';
+import { NotificationLog, since } from '../../src/server/sessions/listen/notification-log.ts';
 import { Subscriptions } from '../../src/server/sessions/listen/subscriptions.ts';
 import type { Notification } from '../../src/wire/index.ts';
 import { kits } from '../conformance/kit.ts';
@@ -66,7 +66,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     return { ...made, client: await connect(made.valise, at, capabilities) };
   };
 
-  it('[S-28] [S-29] a session hears its own notifications, with its id and without its state', async () => {
+  it('[S-28] [S-29] the listener of a session receives its notifications, with its id and without its state', async () => {
     const { client } = await open();
     const [a, b] = [await client.create(), await client.create()];
     const { first } = await listen(client, a);
@@ -85,7 +85,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     });
   });
 
-  it('[S-28] a global listener hears what belongs to no session, and nothing else', async () => {
+  it('[S-28] a listener without a session receives only notifications that belong to no session', async () => {
     const { client, valise } = await open();
     const session = await client.create();
     const { first } = await listen(client);
@@ -98,7 +98,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(client.heard[1]).toEqual({ jsonrpc: '2.0', method: CHANGED, ...params });
   });
 
-  it('[S-28] several listeners on one connection do not mix', async () => {
+  it('[S-28] several listeners on one connection receive only their own notifications', async () => {
     const { client, valise } = await open();
     const sessions = [await client.create(), await client.create(), await client.create()];
     for (const session of sessions) await listen(client, session);
@@ -114,7 +114,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     }
   });
 
-  it('[S-13] nobody listens to a session that is not theirs', async () => {
+  it('[S-13] a client cannot listen to the session of somebody else', async () => {
     const { client } = await open();
     const answer = await client.request(method.listen, {
       _meta: sent({ sessionId: 'sess-x', state: 'y' }),
@@ -122,7 +122,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(errorOf(answer)).toEqual(unknown({ sessionId: 'sess-x' }));
   });
 
-  it('[S-28] ends when the session does, when the client says so, and when the server closes', async () => {
+  it('[S-28] a listener ends with its session, on cancellation, and when the server closes', async () => {
     const { client, valise } = await open();
     const [a, b] = [await client.create(), await client.create()];
     const [first, second, third] = [await listen(client, a), await listen(client, b), await listen(client)];
@@ -136,7 +136,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(methods(client.heard)).not.toContain(UPDATED);
   });
 
-  it('[S-28] is one stream for each session: a client that asks again has lost the one before', async () => {
+  it('[S-28] a second listener for a session on one connection ends the first', async () => {
     const { client, valise } = await open();
     const session = await client.create();
     const first = await listen(client, session);
@@ -148,7 +148,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(client.heard.filter(({ method }) => method === UPDATED)).toHaveLength(1);
   });
 
-  it('[S-28] also without a stream: a poll returns what has come, and ends', async () => {
+  it('[S-28] a poll returns the available notifications and ends', async () => {
     const { client, valise } = await open();
     const session = await client.create();
     await valise.sessions.notify(session.sessionId, UPDATED, { uri: 'one' });
@@ -172,7 +172,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(methods((await poll(client, undefined)).notifications)).toEqual([CHANGED]);
   });
 
-  it('[S-28] a poll may wait for the first one', async () => {
+  it('[S-28] a poll may wait for the first notification', async () => {
     const { client, valise } = await open();
     const session = await client.create();
     const waiting = poll(client, session, { wait: 20 });
@@ -182,7 +182,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect((await waiting).notifications).toHaveLength(1);
   });
 
-  it('ends also where the bus cannot be left', async () => {
+  it('a listener ends even if unsubscribing from the bus fails', async () => {
     const left = vi.fn().mockRejectedValue(new Error('the bus is away'));
     const bus = { ...memoryBus(), subscribe: async () => left };
     const { client, valise } = await open({ sessions: { bus } });
@@ -198,7 +198,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(left).toHaveBeenCalledTimes(2);
   });
 
-  it('[S-28] a listener that dropped gets what it missed, and no more', async () => {
+  it('[S-28] a listener that reconnects receives exactly what it missed', async () => {
     const { client, valise } = await open({}, OURS);
     const session = await client.create();
     const { first, id } = await listen(client, session);
@@ -217,7 +217,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(client.heard.some((one) => tagOf(one)?.missed)).toBe(false);
   });
 
-  it('[S-28] or is told that it missed something', async () => {
+  it('[S-28] a listener that reconnects too late is told that it missed something', async () => {
     const { client, valise } = await open({}, OURS);
     const session = await client.create();
     await valise.sessions.notify(session.sessionId, UPDATED, { uri: '0' });
@@ -235,7 +235,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(other._meta[LISTEN].missed).toBe(true);
   });
 
-  it('[S-30] a resource subscribed to within a session is told on that session', async () => {
+  it('[S-30] an update of a resource is sent to the session that subscribed to it', async () => {
     const { client, valise } = await open();
     const [a, b] = [await client.create(), await client.create()];
     for (const session of [a, b]) await listen(client, session);
@@ -265,7 +265,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(updates()).toHaveLength(2);
   });
 
-  it('a resource that cannot be told of since the store is away is told to the author', async () => {
+  it('a warning reports an update that cannot be sent because the store is unavailable', async () => {
     const { store, cut } = cuttable();
     const warnings: string[] = [];
     const { client } = await open({ store, events: { warning: ({ what }) => warnings.push(what) } });
@@ -276,11 +276,13 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
       client.server.server as unknown as { sendResourceUpdated(p: object): Promise<void> }
     ).sendResourceUpdated({ uri: 'notes://a' });
     await vi.waitFor(() =>
-      expect(warnings).toEqual([expect.stringContaining('could not be told that a resource has changed')]),
+      expect(warnings).toEqual([
+        expect.stringContaining('could not be notified that a resource has changed'),
+      ]),
     );
   });
 
-  it('[S-30] a resource named when the listener opens is told on that session', async () => {
+  it('[S-30] updates of the resources that a listener names when it opens are sent to its session', async () => {
     const { client, valise } = await open();
     const [a, b] = [await client.create(), await client.create()];
     await listen(client, a, { resources: ['notes://a'] });
@@ -294,7 +296,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     ]);
   });
 
-  it('[S-36] a listen is asked again to hear of more: it takes the place of the one before and loses nothing', async () => {
+  it('[S-36] a second listen request with more resources replaces the first and loses nothing', async () => {
     const { client, valise } = await open({}, { extensions: { 'dev.valise/sessions': {} } });
     const session = await client.create();
     const first = await listen(client, session, { resources: ['notes://a'] });
@@ -310,19 +312,16 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(updates().map(({ params }) => params?.['uri'])).toEqual(['notes://a', 'notes://b', 'notes://a']);
   });
 
-  it.each(['resources/subscribe', 'resources/unsubscribe'])(
-    '%s needs the resource that it is about',
-    async (method) => {
-      const { client } = await open();
-      const session = await client.create();
-      for (const uri of [undefined, ['notes://a'], 7, null]) {
-        const refused = errorOf(await client.request(method, { uri, _meta: sent(session) }));
-        expect(refused).toEqual({ code: -32602, message: 'Invalid params: wrong-type at params.uri' });
-      }
-    },
-  );
+  it.each(['resources/subscribe', 'resources/unsubscribe'])('%s without a uri is refused', async (method) => {
+    const { client } = await open();
+    const session = await client.create();
+    for (const uri of [undefined, ['notes://a'], 7, null]) {
+      const refused = errorOf(await client.request(method, { uri, _meta: sent(session) }));
+      expect(refused).toEqual({ code: -32602, message: 'Invalid params: wrong-type at params.uri' });
+    }
+  });
 
-  it('[S-30] a resource subscribed to without a session is told to its subscriber and to nobody else', async () => {
+  it('[S-30] an update of a resource subscribed to without a session is sent only to its subscriber', async () => {
     let subject = 'ann';
     const { client: ann, valise } = await open({ principal: () => ({ subject }) });
     const bob = await connect(valise, at);
@@ -345,7 +344,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(methods((await poll(ann, undefined)).notifications)).toEqual([UPDATED, CHANGED]);
   });
 
-  it('[S-30] nor is it told to others whom nothing names: what each asked for itself decides', async () => {
+  it('[S-30] unidentified listeners receive only updates of the resources that each of them named', async () => {
     const { valise } = await open();
     const [a, b] = [
       await connect(valise, at, at.announces, { http: true }),
@@ -359,7 +358,7 @@ describe.each(ALL_STAGES)('listening on $stage', (at) => {
     expect(methods((await poll(b, undefined)).notifications)).toEqual([CHANGED]);
   });
 
-  it('[S-29] notifications of a handler carry the id of its session too', async () => {
+  it('[S-29] notifications that a handler sends carry the id of its session', async () => {
     const made = makeServer(async () => undefined);
     const client = await connect(made.valise, at);
     client.server.registerTool('log', {}, async () => {
@@ -382,8 +381,8 @@ describe.each(ALL_STAGES)('listening across instances, on $stage', (at) => {
 
   it.each([
     ['over a bus', { bus: true }],
-    ['over the store alone, a little later', { bus: false }],
-  ])('[S-28] [S-34] works %s', async (_, { bus }) => {
+    ['through the store alone, a little later', { bus: false }],
+  ])('[S-28] [S-34] a listener receives the notifications of other instances %s', async (_, { bus }) => {
     const store = memoryStore();
     const shared = memoryBus();
     const options = { store, sessions: { mode: 'stored' as const, ...(bus && { bus: shared }) } };
@@ -405,25 +404,28 @@ describe.each(ALL_STAGES)('listening across instances, on $stage', (at) => {
   it.each([
     ['over a bus', { bus: true }],
     ['over the store alone', { bus: false }],
-  ])('[S-30] tells a resource only to those who subscribed to it, %s', async (_, { bus }) => {
-    const options = { store: memoryStore(), sessions: bus ? { bus: memoryBus() } : {} };
-    const [one, two, three] = ['ann', 'bob', 'nobody'].map((subject) =>
-      makeServer(count, { ...options, principal: () => ({ subject }) }),
-    );
-    const [ann, bob] = [await connect(one!.valise, at), await connect(two!.valise, at)];
-    await listen(ann, undefined, { resources: ['notes://ann'] });
-    await listen(bob, undefined, { resources: ['notes://bob'] });
-    for (const uri of ['notes://ann', 'notes://bob']) await three!.valise.notify(UPDATED, { uri });
-    await three!.valise.notify(CHANGED);
-    for (const [{ heard }, uri] of [[ann, 'notes://ann'] as const, [bob, 'notes://bob'] as const]) {
-      await vi.waitFor(() => expect(methods(heard)).toContain(CHANGED), { timeout: 5000 });
-      expect(methods(heard)).toEqual([at.listening, UPDATED, CHANGED]);
-      expect(heard[1]?.params?.['uri']).toBe(uri);
-    }
-    for (const { valise } of [one!, two!, three!]) await valise.close();
-  });
+  ])(
+    '[S-30] an update of a resource is sent only to its subscribers on other instances, %s',
+    async (_, { bus }) => {
+      const options = { store: memoryStore(), sessions: bus ? { bus: memoryBus() } : {} };
+      const [one, two, three] = ['ann', 'bob', 'nobody'].map((subject) =>
+        makeServer(count, { ...options, principal: () => ({ subject }) }),
+      );
+      const [ann, bob] = [await connect(one!.valise, at), await connect(two!.valise, at)];
+      await listen(ann, undefined, { resources: ['notes://ann'] });
+      await listen(bob, undefined, { resources: ['notes://bob'] });
+      for (const uri of ['notes://ann', 'notes://bob']) await three!.valise.notify(UPDATED, { uri });
+      await three!.valise.notify(CHANGED);
+      for (const [{ heard }, uri] of [[ann, 'notes://ann'] as const, [bob, 'notes://bob'] as const]) {
+        await vi.waitFor(() => expect(methods(heard)).toContain(CHANGED), { timeout: 5000 });
+        expect(methods(heard)).toEqual([at.listening, UPDATED, CHANGED]);
+        expect(heard[1]?.params?.['uri']).toBe(uri);
+      }
+      for (const { valise } of [one!, two!, three!]) await valise.close();
+    },
+  );
 
-  it('[S-28] loses and repeats nothing under parallel notifications', async () => {
+  it('[S-28] a listener on another instance loses and repeats nothing under parallel notifications', async () => {
     const store = memoryStore();
     const bus = memoryBus();
     const options = { store, sessions: { bus } };
@@ -446,7 +448,7 @@ describe.each(ALL_STAGES)('listening across instances, on $stage', (at) => {
 });
 
 describe.each(STAGES.filter(({ era }) => era === 'legacy'))('unsubscribing on $stage', (at) => {
-  it('[S-30] without a session ends it for nobody else', async () => {
+  it('[S-30] unsubscribing without a session does not affect other subscribers', async () => {
     const { listen } = listening(at);
     const { valise } = makeServer(count);
     const [a, b] = [await connect(valise, at), await connect(valise, at)];
@@ -465,11 +467,18 @@ describe.each(STAGES.filter(({ era }) => era === 'legacy'))('unsubscribing on $s
 });
 
 describe('subscriptions to a resource', () => {
-  const make = (over: Set<string>) =>
-    new Subscriptions({ store: memoryStore(), ttl: 86_400, max: 100, lives: async (id) => !over.has(id) });
+  const settings = { maxLifetime: 86_400, maxAnonymousLifetime: 86_400, maxSubscriptions: 100 };
+  const make = (over: Set<string>, store = memoryStore()) =>
+    new Subscriptions({
+      store,
+      settings,
+      // Only anonymous subscribers without a session are counted there.
+      index: undefined as never,
+      isUsable: async (id) => !over.has(id),
+    });
   const session = (n: number) => ({ scope: `sess-${n}`, owner: undefined });
 
-  it('end with the session', async () => {
+  it('subscriptions to a resource end with their session', async () => {
     const store = memoryStore();
     const { valise } = makeServer(count, { store });
     const at = STAGES[0];
@@ -487,16 +496,16 @@ describe('subscriptions to a resource', () => {
     expect(await keys()).toHaveLength(2);
   });
 
-  it('take little room in the store, however long the names of the resources are', async () => {
+  it('subscriptions take little room in the store, however long the URIs are', async () => {
     const store = memoryStore();
-    const subscriptions = new Subscriptions({ store, ttl: 86_400, max: 100, lives: async () => true });
+    const subscriptions = make(new Set(), store);
     for (let n = 0; n < 20; n++) await subscriptions.add([`notes://${n}/${'x'.repeat(10_000)}`], session(1));
     const { keys } = await store.list('');
     const kept = await Promise.all(keys.map(async (key) => (await store.get(key))?.value));
     expect(JSON.stringify(kept).length).toBeLessThan(10_000);
   });
 
-  it('are refused where too many sessions have one: none that lives is pushed out', async () => {
+  it('a subscription is refused if too many usable sessions have one, and none of those is dropped', async () => {
     const over = new Set<string>();
     const subscriptions = make(over);
     for (let n = 0; n < 1000; n++) await subscriptions.add(['notes://a'], session(n));
@@ -518,7 +527,7 @@ describe('subscriptions to a resource', () => {
 });
 
 describe.each(STAGES)('too many subscriptions, on $stage', (at) => {
-  it('are refused in words, also those that come with a listener; ended sessions make room', async () => {
+  it('too many subscriptions are refused with an error, also those of a listen request, and ended sessions make room', async () => {
     const { valise } = makeServer(count, {
       sessions: { mode: 'stored', maxPerPrincipal: 2000, maxAnonymousPerCaller: 2000 },
     });
@@ -538,7 +547,7 @@ describe.each(STAGES)('too many subscriptions, on $stage', (at) => {
 });
 
 describe('the log of notifications', () => {
-  it('forgets what is too old, and says so', async () => {
+  it('the notification log drops old entries and reports that they are missing', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const log = new NotificationLog(memoryStore(), 86_400);
     const first = await log.append('s', UPDATED, undefined);
@@ -550,8 +559,8 @@ describe('the log of notifications', () => {
     vi.useRealTimers();
   });
 
-  it('does not take what is no notification', async () => {
+  it('valise.notify refuses a method that is not a notification', async () => {
     const { valise } = makeServer(count);
-    await expect(valise.notify('tools/call')).rejects.toThrow(/is no notification/);
+    await expect(valise.notify('tools/call')).rejects.toThrow(/is not a notification/);
   });
 });

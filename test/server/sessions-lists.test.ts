@@ -35,7 +35,7 @@ describe.each(ALL_STAGES)('lists by session, on $stage', (at) => {
   };
 
   it.each(['tools', 'prompts', 'resources'])(
-    '[S-35] shows the %s of the session that the request names, and carries that session',
+    '[S-35] a list shows the %s of the session that the request names, and carries that session',
     async (kind) => {
       const client = await open();
       const names = async (_meta?: object) => {

@@ -35,7 +35,7 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
     client.request(method.listen, { _meta: { ...(session && sent(session)), [LISTEN]: listening } });
   const updates = ({ heard }: SessionClient) => heard.filter((each) => each.method === UPDATED);
 
-  it('is told who wants to hear of what, and where', async () => {
+  it('mayListen receives the principal, the session and the resources', async () => {
     const { client, asked } = await open();
     const session = await client.create();
     await listen(client, session, { poll: true, resources: ['notes://a', 'notes://b'] });
@@ -49,7 +49,7 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
     ]);
   });
 
-  it('refuses a listener that names a resource which is not for it: it hears of none', async () => {
+  it('a listener that names a resource that mayListen refuses receives nothing', async () => {
     const { client, valise } = await open();
     const session = await client.create();
     for (const where of [session, undefined]) {
@@ -66,7 +66,7 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
     expect(updates(client).map(({ params }) => params?.['uri'])).toEqual(['notes://last']);
   });
 
-  it('refuses a subscription, before any handler runs', async () => {
+  it('mayListen refuses a subscription before any handler runs', async () => {
     const { client } = await open();
     const taken: string[] = [];
     // The newer revision has no such method: there it is Valise's own, within a session.
@@ -80,7 +80,7 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
     expect(taken).toEqual(at.era === 'legacy' ? ['notes://a'] : []);
   });
 
-  it('answers with an error of the author as it is', async () => {
+  it('an error that mayListen throws is sent to the client unchanged', async () => {
     const { valise } = makeServer(count, {
       sessions: {
         mayListen: () => {
@@ -95,7 +95,7 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
     });
   });
 
-  it('a resource that needs a session is not heard of without one', async () => {
+  it('a listener without a session cannot name a resource that requires one', async () => {
     const { client, valise } = await open();
     valise.sessions.require({ resource: 'notes://*' });
     const asked = { poll: true, resources: ['other://a', 'notes://a'] };
@@ -103,7 +103,7 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
     expect(await listen(client, await client.create(), asked)).toMatchObject({ result: {} });
   });
 
-  it.runIf(at.era === 'legacy')('lets the session of the transport stand in for a subscriber', async () => {
+  it.runIf(at.era === 'legacy')('a subscriber without session support gets a default session', async () => {
     const { valise } = makeServer(count);
     valise.sessions.require({ resource: 'notes://*' });
     const client = await connect(valise, at, {});

@@ -45,18 +45,21 @@ describe.each(MODES)('a schema of $mode sessions, on $stage', ({ at, mode }) => 
     return said;
   };
 
-  it.each(SCHEMAS)('refuses what does not fit, and keeps what was there ($library)', async ({ schema }) => {
-    const said = await run(
-      schema,
-      (session) => session?.set('notes', ['a']),
-      (session) => session?.set('notes', ['a', 1] as never),
-      (session) => session?.get('notes'),
-    );
-    expect(said[1]).toMatch(/The value for "notes" does not fit the schema of the session: notes\.1/);
-    expect(said[2]).toEqual(['a']);
-  });
+  it.each(SCHEMAS)(
+    'set refuses a value that does not fit the schema and keeps the previous one ($library)',
+    async ({ schema }) => {
+      const said = await run(
+        schema,
+        (session) => session?.set('notes', ['a']),
+        (session) => session?.set('notes', ['a', 1] as never),
+        (session) => session?.get('notes'),
+      );
+      expect(said[1]).toMatch(/The value for "notes" does not fit the schema of the session: notes\.1/);
+      expect(said[2]).toEqual(['a']);
+    },
+  );
 
-  it('lets values be set one after another, and gives what the schema reads', async () => {
+  it('values may be set one after another, and get returns what the schema reads', async () => {
     const [first, second] = await run(
       Notes,
       (session) => {
@@ -71,7 +74,7 @@ describe.each(MODES)('a schema of $mode sessions, on $stage', ({ at, mode }) => 
     expect(second).toBe(time);
   });
 
-  it('says nothing about namespaces, or about keys that it does not name', async () => {
+  it('the schema does not cover namespaces or keys that it does not name', async () => {
     const [said] = await run(Notes, (session) => {
       session?.namespace('other').set('notes', 1);
       return session?.namespace('other').get('notes');
@@ -81,7 +84,7 @@ describe.each(MODES)('a schema of $mode sessions, on $stage', ({ at, mode }) => 
 });
 
 describe('a schema of sessions', () => {
-  it('gives undefined for stored state of an earlier schema that does not fit', async () => {
+  it('get returns undefined for stored state of an earlier schema that does not fit', async () => {
     const at = STAGES[0];
     const store = memoryStore();
     const options = (schema?: typeof Notes) => ({ store, sessions: { mode: 'stored' as const, schema } });
@@ -97,7 +100,7 @@ describe('a schema of sessions', () => {
     expect(JSON.parse(textOf(resultOf(await next.in(session))))).toEqual(['unfit', true]);
   });
 
-  it('is checked when it is declared', () => {
+  it('a schema of sessions is checked when it is declared', () => {
     expect(() =>
       createValise({ name: 'test', keys: 'ephemeral', sessions: { schema: {} as never } }),
     ).toThrow(/no Standard Schema/);

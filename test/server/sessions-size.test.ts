@@ -9,7 +9,7 @@ const fill: Does = (session, { size, key, letter = 'x' }) => {
 };
 
 describe.each(STAGES)('values in a session, on $stage', (at) => {
-  it('are refused where they would not come back the same, and the place is named', async () => {
+  it('set refuses a value that JSON would change, and names the path', async () => {
     const { valise } = makeServer((session) => session?.set('cart', { prices: [1, Number.NaN] }));
     const client = await connect(valise, at);
     const result = resultOf(await client.in(await client.create()));
@@ -20,7 +20,7 @@ describe.each(STAGES)('values in a session, on $stage', (at) => {
 describe.each(STAGES)('large state of sealed sessions, on $stage', (at) => {
   const { code } = at;
 
-  it('[S-32] spills to the store, and only a reference travels', async () => {
+  it('[S-32] large sealed state stays in the store, and only a reference travels', async () => {
     const store = memoryStore();
     const { valise } = makeServer(fill, { store });
     const client = await connect(valise, at);
@@ -39,14 +39,14 @@ describe.each(STAGES)('large state of sealed sessions, on $stage', (at) => {
     expect(errorOf(await alone.in(session)).code).toBe(code.notFound);
   });
 
-  it('[S-32] a setting decides what is large', async () => {
+  it('[S-32] spillAbove decides which state is large', async () => {
     const { valise } = makeServer(fill, { store: memoryStore(), sessions: { spillAbove: 50_000 } });
     const client = await connect(valise, at);
     const { session } = await client.use(await client.create(), { size: 20_000 });
     expect(session.state!.length).toBeGreaterThan(20_000);
   });
 
-  it('[S-32] without a store it travels, and a warning says what that costs from 4 KB on', async () => {
+  it('[S-32] large state travels if there is no store, and a warning states its size from 4 KB on', async () => {
     const warnings: string[] = [];
     const { valise } = makeServer(fill, { events: { warning: ({ what }) => warnings.push(what) } });
     const client = await connect(valise, at);
@@ -58,11 +58,11 @@ describe.each(STAGES)('large state of sealed sessions, on $stage', (at) => {
   });
 });
 
-describe.each(STAGES)('the size of what stands in for a session, on $stage', (at) => {
+describe.each(STAGES)('the size of default sessions, on $stage', (at) => {
   const TOO_LARGE = { code: -32603, data: { code: 'too-large' } };
   const filled = (args: object) => ({ name: 'work', arguments: args });
 
-  it('has the same end where it is in this process', async () => {
+  it('maxState limits the default session of a connection', async () => {
     const { valise } = makeServer(fill, { sessions: { maxState: 10_000 } });
     const client = await connect(valise, at, {});
     const use = (args: object) => client.request('tools/call', filled(args));
@@ -71,7 +71,7 @@ describe.each(STAGES)('the size of what stands in for a session, on $stage', (at
     expect(textOf(resultOf(await use({})))).toBe('6000');
   });
 
-  it('has the same end where it is in the store, from the first call on', async () => {
+  it('maxState limits a default session in the store from the first call on', async () => {
     const twice: Does = (session, { size }) => {
       if (size !== undefined)
         for (const key of ['text', 'more']) session?.set(key, 'x'.repeat(size as number));
@@ -93,7 +93,7 @@ const MATRIX = STAGES.flatMap((at) =>
 );
 
 describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
-  it('has an end, told before anything is kept', async () => {
+  it('state above maxState is refused before anything is saved', async () => {
     const { valise } = makeServer(fill, { store: memoryStore(), sessions: { mode, maxState: 10_000 } });
     const client = await connect(valise, at);
     const session = await client.create();
@@ -109,7 +109,7 @@ describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
     expect((await client.use(used)).value).toBe(6000);
   });
 
-  it('has the same end where the author fills it as it begins, and what was allocated is freed', async () => {
+  it('state above maxState that onCreate sets is refused, and onEnd is called', async () => {
     const ends: string[] = [];
     const { valise } = makeServer(fill, {
       store: memoryStore(),
@@ -131,7 +131,7 @@ describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
     await valise.close();
   });
 
-  it('is counted in bytes, whatever the letters are', async () => {
+  it('the size of state is counted in bytes, not in characters', async () => {
     const { valise } = makeServer(fill, { store: memoryStore(), sessions: { mode, maxState: 10_000 } });
     const client = await connect(valise, at);
     const session = await client.create();
@@ -145,11 +145,11 @@ describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
   });
 
   it.each([
-    ['a circle', 'circle'],
-    ['nothing at all', 'function'],
-    ['too deep a value', 'deep'],
+    ['a circular value', 'circle'],
+    ['a function', 'function'],
+    ['a value that is nested too deeply', 'deep'],
     ['an empty key', 'key'],
-  ])('does not take %s', async (_, what) => {
+  ])('a session refuses %s', async (_, what) => {
     const { valise } = makeServer(
       (session) => {
         const circle: unknown[] = [];

@@ -9,7 +9,7 @@ const TIMERS = ['Date', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInter
 beforeEach(() => void vi.useFakeTimers({ toFake: [...TIMERS] }));
 afterEach(() => void vi.useRealTimers());
 
-describe.each(['sealed', 'stored'] as const)('a %s session that takes the author long to prepare', (mode) => {
+describe.each(['sealed', 'stored'] as const)('a %s session with a slow onCreate', (mode) => {
   /** Begins one, lets a quarter of an hour pass before it is ready, and another one after that. */
   const slowly = async (meanwhile: (id: string, valise: ServerValise) => unknown = () => {}) => {
     const log: string[] = [];
@@ -43,7 +43,7 @@ describe.each(['sealed', 'stored'] as const)('a %s session that takes the author
     return { valise, client, answer, log };
   };
 
-  it('begins, and has not ended', async () => {
+  it('a session begins after a slow onCreate and has not ended', async () => {
     const { valise, client, answer, log } = await slowly();
     const session = resultOf(answer)['session'] as Wire;
     expect((await client.use(session)).value).toBe(1);
@@ -51,7 +51,7 @@ describe.each(['sealed', 'stored'] as const)('a %s session that takes the author
     await valise.close();
   });
 
-  it('ends once where it is taken back meanwhile, and nobody is said to have too many', async () => {
+  it('a session that is revoked during a slow onCreate ends once, and no limit is reported', async () => {
     const { valise, answer, log } = await slowly((id, valise) => valise.sessions.revoke(id));
     expect(errorOf(answer)).toMatchObject({ code: -32603, data: { code: 'session-gone' } });
     expect(log).toEqual(['revoked']);

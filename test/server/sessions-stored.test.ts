@@ -12,7 +12,7 @@ const slowly: Does = async (session) => {
 };
 
 describe.each(STAGES)('stored sessions under parallel calls, on $stage', (at) => {
-  it('[S-21] lose no update: a handler that lost the race runs again on the fresh state', async () => {
+  it('[S-21] parallel calls lose no update: a handler that lost the race runs again on the current state', async () => {
     const { valise, ran } = makeServer(slowly, { store: memoryStore(), sessions: { mode: 'stored' } });
     const client = await connect(valise, at);
     const session = await client.create();
@@ -24,7 +24,7 @@ describe.each(STAGES)('stored sessions under parallel calls, on $stage', (at) =>
     expect((await client.use(session)).value).toBe(21);
   });
 
-  it('[S-21] [S-34] lose none across instances that share the store', async () => {
+  it('[S-21] [S-34] parallel calls on several instances lose no update', async () => {
     const store = memoryStore();
     const options = { store, sessions: { mode: 'stored' as const } };
     const clients = await Promise.all([1, 2, 3].map(() => connect(makeServer(slowly, options).valise, at)));
@@ -33,7 +33,7 @@ describe.each(STAGES)('stored sessions under parallel calls, on $stage', (at) =>
     expect((await clients[1]!.use(session)).value).toBe(31);
   });
 
-  it('[S-21] fail with a conflict where the author wants that, and change nothing', async () => {
+  it('[S-21] the call that lost the race fails and changes nothing with onConflict: fail', async () => {
     const { valise, ran } = makeServer(slowly, {
       store: memoryStore(),
       sessions: { mode: 'stored', onConflict: 'fail' },
@@ -54,7 +54,7 @@ describe.each(STAGES)('stored sessions under parallel calls, on $stage', (at) =>
     expect((await client.use(session)).value).toBe(8 - failed.length + 1);
   });
 
-  it('[S-31] do not disturb each other in different namespaces: nobody runs twice', async () => {
+  it('[S-31] parallel calls that use different namespaces do not conflict', async () => {
     const { valise, ran } = makeServer(
       async (session, { ns }) => {
         const values = session?.namespace(ns as string);
@@ -79,7 +79,7 @@ describe.each(STAGES)('stored sessions under parallel calls, on $stage', (at) =>
 describe.each(STAGES)('stored sessions, on $stage', (at) => {
   const { method, code, sent } = at;
 
-  it('are not mistaken where an author changes a value in place and another call makes the same change', async () => {
+  it('a conflict is detected if an author changes a value in place and another call makes the same change', async () => {
     const { valise } = makeServer(
       async (session) => {
         const list = session?.get<string[]>('list') ?? [];
@@ -96,7 +96,7 @@ describe.each(STAGES)('stored sessions, on $stage', (at) => {
     expect(all.map(({ value }) => Number(value)).sort()).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('read once per call, and write only where something changed', async () => {
+  it('a call reads its session once, and writes it only if something changed', async () => {
     const store = counted(memoryStore());
     const { valise } = makeServer(
       (session, { n }) => (n ? session?.set('n', n as number) : session?.get('n')),
@@ -116,7 +116,7 @@ describe.each(STAGES)('stored sessions, on $stage', (at) => {
     expect(store.calls).toEqual({ get: 3, put: 1 });
   });
 
-  it('are gone for a handler whose session is deleted while it runs', async () => {
+  it('a call whose session is deleted while its handler runs fails with session not found', async () => {
     let release = () => {};
     const held = new Promise<void>((resolve) => (release = resolve));
     const { valise } = makeServer(
@@ -134,7 +134,7 @@ describe.each(STAGES)('stored sessions, on $stage', (at) => {
     expect(errorOf(await running).code).toBe(code.notFound);
   });
 
-  it('answer with an error, not with silence, where the store fails', async () => {
+  it('a call gets an error response if the store fails', async () => {
     const store = memoryStore();
     const { valise, ran } = makeServer(count, { store, sessions: { mode: 'stored' } });
     const client = await connect(valise, at);
@@ -145,7 +145,7 @@ describe.each(STAGES)('stored sessions, on $stage', (at) => {
     expect(ran()).toBe(0);
   });
 
-  it('work without a store in one process, and say so', async () => {
+  it('stored sessions work without a store in one process, with a warning', async () => {
     const warnings: string[] = [];
     const { valise } = makeServer(slowly, {
       sessions: { mode: 'stored' },
@@ -158,7 +158,7 @@ describe.each(STAGES)('stored sessions, on $stage', (at) => {
     expect(warnings.join()).toMatch(/there is no store/);
   });
 
-  it('are forked from what the store has, whoever holds the id', async () => {
+  it('a stored session is forked from its state in the store', async () => {
     const { valise } = makeServer(count, { store: memoryStore(), sessions: { mode: 'stored' } });
     const client = await connect(valise, at);
     const session = await client.create();

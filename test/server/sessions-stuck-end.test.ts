@@ -1,7 +1,7 @@
 import type { SessionsOptions } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { isObject } from '../../src/json.ts';
+import { isObject } from '../../src/core/json.ts';
 import { resultOf, textOf } from './raw-client.ts';
 import { behindEdge, connect, count, errorOf, makeServer, STAGES, type Wire } from './sessions-tool.ts';
 
@@ -10,7 +10,7 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTi
 afterEach(() => void vi.useRealTimers());
 
 describe('an onEnd that does not return', () => {
-  it('holds up no other end', async () => {
+  it('an onEnd that does not return does not delay other ends', async () => {
     const store = memoryStore();
     const told: string[] = [];
     let [stuck, goOn] = ['', (): void => {}];
@@ -44,7 +44,7 @@ describe('an onEnd that does not return', () => {
     for (const { valise } of instances) await valise.close();
   });
 
-  it('does not keep the next stand-in from being prepared', async () => {
+  it('an onEnd that does not return does not prevent the next default session', async () => {
     const store = memoryStore();
     let isCut = true;
     /** Fails where what has been prepared is to be written down, so that its instance seems to have died. */
@@ -53,7 +53,7 @@ describe('an onEnd that does not return', () => {
         (put) =>
         async (...args: Parameters<Store['put']>) => {
           const [key, value] = args;
-          if (isCut && key.includes('/row/') && isObject(value) && value['beginning'] !== true)
+          if (isCut && key.includes('/record/') && isObject(value) && value['preparing'] !== true)
             throw new Error('the disk is gone');
           return put(...args);
         }
@@ -87,14 +87,14 @@ describe('an onEnd that does not return', () => {
     expect(log).toEqual(['create', 'end', 'create']);
     expect(textOf(resultOf(await second))).toBe('1');
     expect(warnings).toContain(
-      'onEnd has not returned in a minute for a session that stood in for a transport session, and the next one is prepared.',
+      'onEnd has not returned for a default session in a minute. The next session with the same id is prepared now.',
     );
     await valise.close();
   });
 });
 
 describe('an instance that is frozen in onCreate for so long that it is taken for dead', () => {
-  it('has onEnd called once more when it goes on, since only then can all be freed', async () => {
+  it('onEnd is called once more after an onCreate that outlived its instance’s deadline', async () => {
     const log: string[] = [];
     let goOn = (): void => {};
     // Intervals do not run here: nothing is heard of whoever prepares a session.

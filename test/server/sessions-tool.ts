@@ -2,7 +2,7 @@ import { createMcpHandler, type McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { createValise, type ServerValise, type ServerValiseOptions, type Session } from 'mcp-valise/server';
 import { z } from 'zod';
-import type { TransportLike } from '../../src/link/transport.ts';
+import type { TransportLike } from '../../src/core/instrument.ts';
 import type { Era, Message, Meta, Notification, Response, Result } from '../../src/wire/index.ts';
 import { HEADERS } from './http-stage.ts';
 import { MAJORS, type Major } from './majors.ts';

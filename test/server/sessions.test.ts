@@ -28,7 +28,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     return { ...made, client: await connect(made.valise, at, capabilities) };
   };
 
-  it('[S-01] are announced', async () => {
+  it('[S-01] the server announces sessions', async () => {
     const { client } = await open();
     expect(client.initialized['capabilities']).toMatchObject({
       sessions: {},
@@ -36,7 +36,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     });
   });
 
-  it('[S-04] [S-16] [S-17] begin with an id, a state and a time', async () => {
+  it('[S-04] [S-16] [S-17] a new session has an id, a state and an expiry', async () => {
     const { client } = await open();
     const response = await client.request(method.create);
     expect(response).toEqual({
@@ -54,7 +54,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     });
   });
 
-  it('[S-16] [S-17] have ids of visible ASCII that are never the same, random at every place', async () => {
+  it('[S-16] [S-17] session ids are unique, random at every position, and of visible ASCII', async () => {
     const clients = [(await open()).client, (await open()).client];
     const ids: string[] = [];
     for (let n = 0; n < 60; n++) ids.push((await clients[n % 2]!.create()).sessionId);
@@ -65,7 +65,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
       expect(new Set(ids.map((id) => id[place])).size).toBeGreaterThan(10);
   });
 
-  it('[S-03] are not made inside another session', async () => {
+  it('[S-03] a session cannot be created inside another session', async () => {
     const { client } = await open();
     const session = await client.create();
     const error = errorOf(await client.request(method.create, { _meta: sent(session) }));
@@ -75,7 +75,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(errorOf(await client.request(method.create, { _meta: gone })).code).toBe(-32602);
   });
 
-  it('[S-07] [S-08] [S-09] are the context of a call, and the answer names exactly them', async () => {
+  it('[S-07] [S-08] [S-09] a call runs in the session that it names, and the response names the same one', async () => {
     const { client } = await open();
     const [a, b] = [await client.create(), await client.create()];
     const result = resultOf(await client.in(a));
@@ -91,14 +91,14 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect((await client.use(b)).value).toBe(1);
   });
 
-  it('[S-10] say nothing of a state that has not changed', async () => {
+  it('[S-10] a response does not repeat a state that has not changed', async () => {
     const { client } = await open((session) => session?.get('n') ?? null);
     const session = await client.create();
     const result = resultOf(await client.in(session));
     expect(sessionIn(result)).toEqual({ sessionId: session.sessionId, expiresAt: session.expiresAt });
   });
 
-  it('give a value as a schema reads it, and undefined if it does not fit', async () => {
+  it('session.get with a schema returns what the schema reads, or undefined if the value does not fit', async () => {
     const { client } = await open((session) => {
       session?.set('n', 3);
       const doubled = z.number().transform((n) => n * 2);
@@ -107,7 +107,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(textOf(resultOf(await client.in(await client.create())))).toBe('[6,null]');
   });
 
-  it('[S-21] tell the number of their state to clients that know of it, and to no other', async () => {
+  it('[S-21] only clients that know Valise’s names receive the sequence number of the state', async () => {
     const ours = await open(count, { extensions: { 'dev.valise/sessions': {} } });
     const created = resultOf(await ours.client.request(method.create));
     expect(created._meta).toEqual({ [SEQ]: 0 });
@@ -120,7 +120,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(resultOf(await client.in(drafts))._meta?.[SEQ]).toBe(isOurs ? 1 : undefined);
   });
 
-  it('[S-12] [S-13] are deleted, and then unknown', async () => {
+  it('[S-12] [S-13] a deleted session is unknown', async () => {
     const { client, ran } = await open();
     const session = await client.create();
     expect(await client.request(method.delete, { _meta: sent({ sessionId: session.sessionId }) })).toEqual({
@@ -133,7 +133,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(errorOf(await client.request(method.delete, { _meta: sent(session) })).code).toBe(code.notFound);
   });
 
-  it('keep what a tool had set before it threw: the SDKs answer with a result', async () => {
+  it('session state that a tool set before it threw is saved, because the SDKs respond with a result', async () => {
     const { client } = await open((session, { fail }) => {
       if (!fail) return session?.get('n');
       session?.set('n', 7);
@@ -145,7 +145,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect((await client.use({ ...session, ...sessionIn(failed) })).value).toBe(7);
   });
 
-  it('[S-15] are taken back by the server, from within and from outside', async () => {
+  it('[S-15] the server can revoke a session inside and outside of a handler', async () => {
     const { client, valise } = await open((session, { end }) => (end ? session?.revoke() : 'on'));
     const [a, b] = [await client.create(), await client.create()];
     const ended = resultOf(await client.in(a, 'work', { end: true }));
@@ -157,7 +157,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(await valise.sessions.revoke(b.sessionId)).toBe(false);
   });
 
-  it('[S-22] are looked at on every request, also where none is needed', async () => {
+  it('[S-22] the session is checked on every request, even if none is required', async () => {
     const { client, ran } = await open();
     const gone = { sessionId: 'sess-invalid' };
     for (const [asked, params] of [
@@ -175,7 +175,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(sessionIn(listed)).toMatchObject({ sessionId: session.sessionId });
   });
 
-  it('[S-22] [S-25] gate operations: no session, no handler', async () => {
+  it('[S-22] [S-25] an operation that requires a session does not run without one', async () => {
     const { client, ran } = await open();
     const error = errorOf(await client.request('tools/call', { name: 'gated', arguments: {} }));
     expect(error).toEqual(required);
@@ -185,29 +185,29 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
   });
 
   it.each([
-    ['an id that is no text', { sessionId: 7 }],
+    ['an id that is not text', { sessionId: 7 }],
     ['a space in the id', { sessionId: 'sess a' }],
     ['a letter that is not ASCII', { sessionId: 'séss' }],
     ['the character before the first visible one', { sessionId: 'sess\x1f' }],
     ['the character after the last visible one', { sessionId: 'sess\x7f' }],
     ['an empty id', { sessionId: '' }],
     ['no id', {}],
-    ['no object', 'sess-1'],
-    ['a state that is no text', { sessionId: 'sess-1', state: {} }],
-  ])('[S-16] refuse %s with -32602', async (_, session) => {
+    ['text in place of an object', 'sess-1'],
+    ['a state that is not text', { sessionId: 'sess-1', state: {} }],
+  ])('[S-16] a session with %s is refused with -32602', async (_, session) => {
     const { client, ran } = await open();
     const params = { name: 'work', arguments: {}, _meta: { [key]: session } };
     expect(errorOf(await client.request('tools/call', params)).code).toBe(-32602);
     expect(ran()).toBe(0);
   });
 
-  it('[S-16] take any visible ASCII as an id, though they may not know it', async () => {
+  it('[S-16] an unknown id of visible ASCII is answered with session not found', async () => {
     const { client } = await open();
     const all = String.fromCharCode(...Array.from({ length: 0x7e - 0x20 }, (_, n) => 0x21 + n));
     expect(errorOf(await client.in({ sessionId: all }))).toEqual(unknown({ sessionId: all }));
   });
 
-  it('[S-31] keep namespaces apart', async () => {
+  it('[S-31] namespaces of a session are separate', async () => {
     const { client } = await open((session, { ns, value }) => {
       const values = ns === undefined ? session : session?.namespace(ns as string);
       if (value !== undefined) values?.set('language', value as string);
@@ -224,7 +224,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect((await client.use(session, { ns: '__proto__' })).value).toEqual(['en', 'de', ['language']]);
   });
 
-  it('[S-26] are listed with their labels, and only to their owner', async () => {
+  it('[S-26] sessions are listed with their labels, and only to their owner', async () => {
     const made = makeServer(count, { store: store(), sessions: { mode }, principal: who });
     const [ann, bob] = [await as('ann', made, at), await as('bob', made, at)];
     const a = await ann.create({ hints: { label: 'refactor' } });
@@ -243,7 +243,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(resultOf(await ann.request(method.list))['sessions']).toHaveLength(1);
   });
 
-  it('[S-26] are listed in pages', async () => {
+  it('[S-26] sessions are listed in pages', async () => {
     const { client } = await open();
     const ids = [];
     for (let n = 0; n < 60; n++) ids.push((await client.create()).sessionId);
@@ -259,7 +259,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(errorOf(await client.request(method.list, { cursor: 'nonsense' })).code).toBe(-32602);
   });
 
-  it('[S-26] are resumed with their state, and forked with a copy of it', async () => {
+  it('[S-26] a session is resumed with its state, and forked with a copy of it', async () => {
     const { client } = await open();
     const used = (await client.use((await client.use(await client.create())).session)).session;
     const resumed = resultOf(await client.request(method.resume, { _meta: sent(used) }))[
@@ -277,7 +277,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(errorOf(await client.request(method.fork, gone)).code).toBe(code.notFound);
   });
 
-  it('[S-26] are recovered from what the server keeps, without their state or with one that is refused', async () => {
+  it('[S-26] a stored session is recovered from the server’s record if its state is lost or refused', async () => {
     const { client, ran } = await open();
     const used = (await client.use(await client.create())).session;
     const { sessionId } = used;
@@ -301,7 +301,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(errorOf(await recover(used))).toEqual(unknown(used));
   });
 
-  it('[S-37] are named in the metadata alone: a parameter called session is the author’s own', async () => {
+  it('[S-37] only _meta names the session: a parameter called session belongs to the author', async () => {
     const { client, ran } = await open((session) => session?.id);
     const session = await client.create();
     const call = (name: string, more: object) =>
@@ -314,7 +314,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(sessionIn(result)?.sessionId).toBe(other.sessionId);
   });
 
-  it('forget what was set before an error', async () => {
+  it('session state that was set before a JSON-RPC error is discarded', async () => {
     const { client } = await open(count);
     const session = await client.create();
     const params = { name: 'nothing-of-this-name', arguments: {}, _meta: sent(session) };

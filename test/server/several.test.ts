@@ -47,7 +47,7 @@ describe.each(MAJORS)('several Valises in one process, on SDK $major', (major) =
     ['state', () => audit.jar.session, 'outside-request'],
     ['session', () => audit.session(), 'outside-request'],
     ['flow', () => audit.flow(async () => 'done')({}), 'outside-request'],
-  ])('%s() of one is refused in a handler of another', async (_, use, code) => {
+  ])('%s() of one Valise is refused in a handler of another', async (_, use, code) => {
     const seen: unknown[] = [];
     const work = async () => {
       const error = await Promise.resolve()
@@ -67,7 +67,7 @@ describe.each(MAJORS)('several Valises in one process, on SDK $major', (major) =
     await client.close();
   });
 
-  it('one server takes one of them, once', () => {
+  it('a server accepts only one Valise, once', () => {
     for (const second of [audit, shop]) {
       const server = serverOf(major, () => undefined, shop);
       for (const named of [server, server.server])
@@ -77,7 +77,7 @@ describe.each(MAJORS)('several Valises in one process, on SDK $major', (major) =
 });
 
 describe.each(STAGES.filter(({ era }) => era === 'legacy'))('connections of one Valise: $stage', (stage) => {
-  it('tell nobody the session of another: what a handler sends on another connection is not of its session', async () => {
+  it('a message that a handler sends on another connection does not carry the session of the handler', async () => {
     const servers: McpServer[] = [];
     const valise = createValise({ name: 'test', keys, sessions: {} });
     const build = () => {
@@ -109,7 +109,7 @@ describe.each(MAJORS)(
   (major) => {
     afterEach(endServers);
 
-    it('is not taken for the client of that server', async () => {
+    it('a handler that calls a server in its own process is not mistaken for its outer client', async () => {
       const outer = createValise({ name: 'outer', keys });
       const inner = createValise({ name: 'inner', keys, store: 'memory:' });
       const count = () => {
@@ -142,7 +142,7 @@ describe.each(MAJORS)(
   },
 );
 
-it('what an edge knows is for its own Valise, also where another server is asked over HTTP before', async () => {
+it('an HTTP edge applies only to its own Valise, even if the handler calls another server over HTTP first', async () => {
   const { McpServer } = MAJORS[1];
   const outer = createValise({ name: 'outer', keys, store: 'memory:', sessions: {} });
   const inner = createValise({ name: 'inner', keys, store: 'memory:', sessions: {} });

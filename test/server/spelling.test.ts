@@ -41,29 +41,32 @@ function named(meta: object | undefined): string[] {
 describe.each([
   { over: 'stdio', http: false },
   { over: 'HTTP', http: true },
-])("a client that speaks the drafts' names on 2026-07-28, over $over", ({ http }) => {
+])('a client that uses the draft names on 2026-07-28, over $over', ({ http }) => {
   it.each([
     { what: 'announces them', capabilities: DRAFTS },
     { what: 'announces nothing, and uses them', capabilities: {} },
-    { what: 'announces ours besides, and uses them', capabilities: { ...DRAFTS, ...OURS } },
-  ])('[S-08] [S-24] sees its new state under them ($what)', async ({ capabilities }) => {
-    const client = await open(v2Modern, capabilities, http);
-    let session = resultOf(await client.request('sessions/create'))['session'] as Wire;
-    let jar: object = {};
-    for (const n of [1, 2, 3]) {
-      const { sessionId, state } = session;
-      const _meta = { [SESSION]: { sessionId, state }, [STATE]: jar };
-      const result = resultOf(await client.request('tools/call', { name: 'work', arguments: {}, _meta }));
-      expect(textOf(result)).toBe(`"Note ${n} taken."`);
-      expect(named(result._meta)).toEqual([SESSION, SERVER_STATE, STATE].sort());
-      session = result._meta?.[SESSION] as Wire;
-      jar = result._meta?.[STATE] as object;
-      expect(session.sessionId).toBe(sessionId);
-      expect(jar).toEqual({ calls: n });
-    }
-  });
+    { what: 'announces both, and uses them', capabilities: { ...DRAFTS, ...OURS } },
+  ])(
+    '[S-08] [S-24] a client that uses the draft names receives its new state under them ($what)',
+    async ({ capabilities }) => {
+      const client = await open(v2Modern, capabilities, http);
+      let session = resultOf(await client.request('sessions/create'))['session'] as Wire;
+      let jar: object = {};
+      for (const n of [1, 2, 3]) {
+        const { sessionId, state } = session;
+        const _meta = { [SESSION]: { sessionId, state }, [STATE]: jar };
+        const result = resultOf(await client.request('tools/call', { name: 'work', arguments: {}, _meta }));
+        expect(textOf(result)).toBe(`"Note ${n} taken."`);
+        expect(named(result._meta)).toEqual([SESSION, SERVER_STATE, STATE].sort());
+        session = result._meta?.[SESSION] as Wire;
+        jar = result._meta?.[STATE] as object;
+        expect(session.sessionId).toBe(sessionId);
+        expect(jar).toEqual({ calls: n });
+      }
+    },
+  );
 
-  it('[S-13] [S-24] [S-25] gets their codes', async () => {
+  it('[S-13] [S-24] [S-25] a client that uses the draft names receives the error codes of the drafts', async () => {
     const client = await open(v2Modern, DRAFTS, http);
     const call = (_meta: object) => client.request('tools/call', { name: 'gated', arguments: {}, _meta });
     expect(errorOf(await call({ [SESSION]: { sessionId: 'sess-invalid' } }))).toEqual({
@@ -78,14 +81,14 @@ describe.each([
     }
   });
 
-  it('[J-02] [J-03] [S-24] is told of state by them from the first call on, where it announced them', async () => {
+  it('[J-02] [J-03] [S-24] a client that announced the draft names receives state under them from the first call on', async () => {
     const client = await open(v2Modern, DRAFTS, http);
     expect(named(await client.call('work').then(({ _meta }) => _meta))).toEqual([SERVER_STATE, STATE]);
   });
 });
 
-describe('the spelling of an answer', () => {
-  it('is decided for the jar and for sessions apart, so that neither is lost on a client of both', async () => {
+describe('the spelling of a response', () => {
+  it('the spelling of a response is chosen separately for the jar and for sessions', async () => {
     const client = await open(v2Modern, OURS);
     const session = resultOf(await client.request('sessions/create'))['session'] as Wire;
     const own = { [SESSION]: { sessionId: session.sessionId, state: session.state } };
@@ -94,7 +97,7 @@ describe('the spelling of an answer', () => {
     expect(result._meta?.[OUR_STATE]).toMatchObject({ session: { calls: 5 } });
   });
 
-  it('is what the client announced if a request has both spellings of one family', async () => {
+  it('the spelling of a response is the announced one if a request uses both spellings', async () => {
     const client = await open(v2Modern, DRAFTS);
     const session = resultOf(await client.request('sessions/create'))['session'] as Wire;
     const { sessionId, state } = session;
@@ -109,7 +112,7 @@ describe('the spelling of an answer', () => {
     expect(errorOf(await client.request('dev.valise/sessions/delete', missing)).code).toBe(-31043);
   });
 
-  it('is ours for who says nothing on 2026-07-28, and the drafts’ before', async () => {
+  it('the default spelling is ours on 2026-07-28 and that of the drafts before', async () => {
     for (const [at, code] of [
       [v2Modern, -31044],
       [v2Legacy, -32044],
@@ -119,7 +122,7 @@ describe('the spelling of an answer', () => {
     }
   });
 
-  it('is ours also before 2026-07-28, where a client uses our names', async () => {
+  it('a client before 2026-07-28 that uses our names receives our names', async () => {
     const client = await open(v2Legacy, DRAFTS);
     const { session } = resultOf(await client.request('dev.valise/sessions/create')) as unknown as {
       session: Wire;

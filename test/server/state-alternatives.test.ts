@@ -5,11 +5,11 @@ import { metaOf, SERVER, SESSION, tool } from './state-tool.ts';
 
 const KEYS = { session: { cart: { plain: true } }, server: { cart: { plain: true } } };
 
-describe.each(MAJORS)('of the ways that 000 considers and does not take, a server of SDK $major', (major) => {
+describe.each(MAJORS)('alternatives that draft 000 rejects, on a server of SDK $major', (major) => {
   it.each([
     ['J-27', 'one key with an attribute for the scope', 'modelcontextprotocol.io/state'],
     ['J-28', '_meta.state', 'state'],
-  ])('[%s] neither reads nor writes %s', async (_row, _what, key) => {
+  ])('[%s] a server neither reads nor writes %s', async (_row, _what, key) => {
     const work = ({ session, server }: Parameters<Parameters<typeof tool>[1]>[0]) => {
       const read = [session.get('cart') ?? null, server.get('cart') ?? null];
       session.set('cart', 1);
@@ -25,7 +25,7 @@ describe.each(MAJORS)('of the ways that 000 considers and does not take, a serve
     await client.close();
   });
 
-  it('[J-30] has no methods to get or set state', async () => {
+  it('[J-30] a server has no methods to get or set state', async () => {
     const client = await tool(major, () => null, { jar: KEYS });
     for (const method of ['state/get', 'state/set', 'GetState', 'SetState'])
       expect(await client.request(method, { key: 'cart', value: 1 })).toMatchObject({

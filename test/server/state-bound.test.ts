@@ -86,7 +86,7 @@ describe.each(Object.keys(HTTP))('session-scope state over HTTP (SDK %s)', (majo
     return { ...made, client };
   };
 
-  it('opens in the transport session that it was set in, and in no other', async () => {
+  it('session-scope state opens only in the transport session that it was set in', async () => {
     const { client, rejected } = await serve(true);
     const [a, b] = [await client(), await client()];
     const mine = carried((await a.note(carried(undefined), 'tea')).meta);
@@ -96,7 +96,7 @@ describe.each(Object.keys(HTTP))('session-scope state over HTTP (SDK %s)', (majo
     expect(rejected).toEqual([expect.stringMatching(/session state "note".*wrong-binding/)]);
   });
 
-  it('opens in the data-layer session that it was set in, wherever that is used, and in no other', async () => {
+  it('session-scope state opens only in the data-layer session that it was set in, on any transport session', async () => {
     const { client, rejected } = await serve(true, { sessions: {} });
     const [a, b] = [await client(), await client()];
     const create = async () =>
@@ -113,14 +113,14 @@ describe.each(Object.keys(HTTP))('session-scope state over HTTP (SDK %s)', (majo
     expect(rejected).toHaveLength(2);
   });
 
-  it('is bound to nothing where the server has no session of any kind', async () => {
+  it('session-scope state is not bound if the server has no session of any kind', async () => {
     const { client, rejected } = await serve(false);
     const { meta } = await (await client()).note(carried(undefined), 'tea');
     expect((await (await client()).note(carried(meta))).seen).toEqual(['tea', 'tea']);
     expect(rejected).toEqual([]);
   });
 
-  it('is never taken plain, nor from a sibling that shares the keys, where it is to be sealed', async () => {
+  it('sealed state is refused if it comes plain, or from another server with the same keys', async () => {
     const { client, rejected } = await serve(false, { jar: { server: { declared: {} } } });
     const sibling = await serve(false, { name: 'sibling' });
     const { meta: theirs } = await (await sibling.client()).note(carried(undefined), 'mine now');
@@ -156,7 +156,7 @@ const ANNOUNCED = { state: {}, extensions: { 'dev.valise/state': {} } };
 describe.each(STAGES)('session-scope state of connections to $stage', (at) => {
   const { valuesIn, sent } = spelled(at);
 
-  it('opens on the connection that it was set on, and on no other', async () => {
+  it('session-scope state opens only on the connection that it was set on', async () => {
     const { valise, rejected } = make();
     const client = () => attach(build(valise, at.major), at, ANNOUNCED);
     const [a, b] = [await client(), await client()];
@@ -173,7 +173,7 @@ describe('session-scope state on 2026-07-28 over HTTP', () => {
   const at = STAGES[2];
   const { valuesIn, sent } = spelled(at);
 
-  it('opens in every request, since there are no sessions', async () => {
+  it('session-scope state opens in every request of 2026-07-28, since there are no sessions', async () => {
     const { valise, rejected } = make();
     const client = () => attach(build(valise, at.major), at, ANNOUNCED, { http: true });
     const set = await (await client()).call('note', { value: 'tea' }, sent({}));

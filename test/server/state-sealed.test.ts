@@ -7,7 +7,7 @@ describe('sealed state', () => {
   const major = MAJORS[1];
   const keys = { keys: 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q' };
 
-  it('is unreadable on the wire and comes back as it was', async () => {
+  it('sealed state is unreadable on the wire and comes back unchanged', async () => {
     const secret = { items: ['a secret'], __proto__x: [1, null, true] };
     const client = await tool(major, ({ session }) => {
       const before = session.get('Cart Contents');
@@ -21,14 +21,14 @@ describe('sealed state', () => {
     expect(JSON.parse(textOf(back))).toEqual(secret);
   });
 
-  it('opens on every instance that has the keys', async () => {
+  it('sealed state opens on every instance that has the keys', async () => {
     const one = await tool(major, ({ server }) => server.set('n', 41), keys);
     const other = await tool(major, ({ server }) => server.get('n'), keys);
     const { n } = serverOf(await one.call('work')) as { n: string };
     expect(textOf(await other.call('work', {}, { [SERVER]: { n } }))).toBe('41');
   });
 
-  it('is read where the key has been declared plain since then', async () => {
+  it('sealed state is still read after its key was declared plain', async () => {
     const one = await tool(major, ({ server }) => server.set('n', 41), keys);
     const plain = { ...keys, jar: { server: { n: { plain: true } } } };
     const other = await tool(major, ({ server }) => server.get('n'), plain);
@@ -40,7 +40,7 @@ describe('sealed state', () => {
     expect(other.rejected).toHaveLength(1);
   });
 
-  it('lives as long as its key says, up to 400 days', async () => {
+  it('sealed state expires with the maxAge of its key, and after 400 days at most', async () => {
     const { createSealer } = await import('mcp-valise/seal');
     const sealer = createSealer({ ...keys, audience: 'test' });
     const client = await tool(
@@ -66,25 +66,28 @@ describe('sealed state', () => {
     ['cut off', ({ a = '' }: Record<string, string>) => ({ [SESSION]: { a: a.slice(0, 40) } })],
     ['replaced by plain JSON', () => ({ [SESSION]: { a: { is: 'admin' } } })],
     ['replaced by other text', () => ({ [SESSION]: { a: 'admin' } })],
-  ])('counts as absent when it comes back %s, and is reported without its value', async (_how, forge) => {
-    const client = await tool(major, ({ session, server }) => {
-      const found = [session.keys(), server.keys()];
-      session.set('a', 'the value');
-      return found;
-    });
-    const sealed = sessionOf(await client.call('work')) as Record<string, string>;
-    expect(textOf(await client.call('work', {}, forge(sealed)))).toBe('[[],[]]');
-    expect(client.rejected).toHaveLength(1);
-    expect(client.rejected[0]?.what).toMatch(/^(session|server) state "[ab]"$/);
-    expect(JSON.stringify(client.rejected)).not.toMatch(/admin|the value/);
-  });
+  ])(
+    'sealed state that comes back %s counts as absent and is reported without its value',
+    async (_how, forge) => {
+      const client = await tool(major, ({ session, server }) => {
+        const found = [session.keys(), server.keys()];
+        session.set('a', 'the value');
+        return found;
+      });
+      const sealed = sessionOf(await client.call('work')) as Record<string, string>;
+      expect(textOf(await client.call('work', {}, forge(sealed)))).toBe('[[],[]]');
+      expect(client.rejected).toHaveLength(1);
+      expect(client.rejected[0]?.what).toMatch(/^(session|server) state "[ab]"$/);
+      expect(JSON.stringify(client.rejected)).not.toMatch(/admin|the value/);
+    },
+  );
 
-  it('can be deleted where it cannot be read', async () => {
+  it('sealed state that cannot be read can be deleted', async () => {
     const client = await tool(major, ({ session }) => session.delete('a'));
     expect(sessionOf(await client.call('work', {}, { [SESSION]: { a: 'garbage' } }))).toEqual({ a: null });
   });
 
-  it('belongs to the principal it was set for', async () => {
+  it('sealed state opens only for the principal that it was set for', async () => {
     const as = (subject: string | undefined) =>
       tool(
         major,

@@ -10,35 +10,39 @@ const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
 const urls = { redis: await service('redis'), postgres: await service('postgres') };
 
 describe.each(['redis', 'postgres'] as const)('state of a client that carries none, in %s', (kind) => {
-  describe.skipIf(!urls[kind])('shared by two instances', because('needs a server that is not here'), () => {
-    const name = uniqueName();
-    let stores: Store[];
+  describe.skipIf(!urls[kind])(
+    'two instances with a shared store',
+    because('needs a server that is not here'),
+    () => {
+      const name = uniqueName();
+      let stores: Store[];
 
-    beforeAll(async () => {
-      stores = await Promise.all([openStore(urls[kind] as string), openStore(urls[kind] as string)]);
-    });
+      beforeAll(async () => {
+        stores = await Promise.all([openStore(urls[kind] as string), openStore(urls[kind] as string)]);
+      });
 
-    afterAll(() => Promise.all(stores.map((store) => store.close())));
+      afterAll(() => Promise.all(stores.map((store) => store.close())));
 
-    it('is one: what one instance sets the other reads, and of names set at once none is lost', async () => {
-      let count = 0;
-      const instances = await Promise.all(
-        stores.map((store, at) =>
-          tool(
-            MAJORS[at % 2] as (typeof MAJORS)[number],
-            ({ server }) => {
-              server.set(`k${count++}`, { __proto__: null, at });
-              return server.keys().length;
-            },
-            { name, keys, store, principal: () => ({ subject: 'ann' }) },
-            {},
+      it('one instance reads the state that another one set, and names that both set at once are not lost', async () => {
+        let count = 0;
+        const instances = await Promise.all(
+          stores.map((store, at) =>
+            tool(
+              MAJORS[at % 2] as (typeof MAJORS)[number],
+              ({ server }) => {
+                server.set(`k${count++}`, { __proto__: null, at });
+                return server.keys().length;
+              },
+              { name, keys, store, principal: () => ({ subject: 'ann' }) },
+              {},
+            ),
           ),
-        ),
-      );
-      const calls = Array.from({ length: 30 }, (_, n) => instances[n % 2]?.call('work'));
-      for (const result of await Promise.all(calls)) expect(result).not.toHaveProperty('isError');
-      for (const [at, instance] of instances.entries())
-        expect(textOf(await instance.call('work'))).toBe(String(31 + at));
-    });
-  });
+        );
+        const calls = Array.from({ length: 30 }, (_, n) => instances[n % 2]?.call('work'));
+        for (const result of await Promise.all(calls)) expect(result).not.toHaveProperty('isError');
+        for (const [at, instance] of instances.entries())
+          expect(textOf(await instance.call('work'))).toBe(String(31 + at));
+      });
+    },
+  );
 });

@@ -58,7 +58,7 @@ describe('stateless HTTP', () => {
 
   const work = { name: 'work', arguments: {} };
 
-  it('keeps both scopes for the verified principal', async () => {
+  it('stateless HTTP keeps both scopes for the verified principal', async () => {
     const post = endpoint(memoryStore());
     const count = async (sub: string) => textOf((await post('tools/call', work, authInfo(sub))).body.result);
     expect([await count('ann'), await count('ann'), await count('bob')]).toEqual(['[1,1]', '[2,2]', '[1,1]']);
@@ -70,14 +70,17 @@ describe('stateless HTTP', () => {
       '2026-07-28',
       /neither a transport session nor a verified principal.*store it\. Verify who asks \(authInfo/,
     ],
-  ])('is an error on set where nothing tells clients apart, with what helps (%s)', async (version, words) => {
-    const advice: string[] = [];
-    const post = endpoint(memoryStore(), version, ({ next }) => advice.push(next));
-    const { body } = await post('tools/call', work);
-    expect(`${textOf(body.result)} ${advice.join()}`).toMatch(words);
-  });
+  ])(
+    'set throws with advice over stateless HTTP if clients cannot be identified (%s)',
+    async (version, words) => {
+      const advice: string[] = [];
+      const post = endpoint(memoryStore(), version, ({ next }) => advice.push(next));
+      const { body } = await post('tools/call', work);
+      expect(`${textOf(body.result)} ${advice.join()}`).toMatch(words);
+    },
+  );
 
-  it('still answers unknown methods with 404', async () => {
+  it('stateless HTTP still answers unknown methods with 404', async () => {
     const post = endpoint(memoryStore());
     expect((await post('no/such', {}, authInfo('ann'))).status).toBe(404);
     expect((await post('tools/call', work, authInfo('ann'))).status).toBe(200);

@@ -27,7 +27,7 @@ async function keysIn(store: Store): Promise<readonly string[]> {
 afterEach(() => void vi.useRealTimers());
 
 describe.each(MAJORS)('a client that carries no state, on an SDK $major server', (major) => {
-  it('is served from the store, and nothing shows on the wire', async () => {
+  it('a client that carries no state is served from the store, and nothing shows on the wire', async () => {
     const client = await stock(counting, { store: memoryStore() }, major);
     expect(textOf(await client.call('work'))).toBe('[1,1]');
     const again = await client.call('work');
@@ -35,7 +35,7 @@ describe.each(MAJORS)('a client that carries no state, on an SDK $major server',
     expect(metaOf(again)).toBeUndefined();
   });
 
-  it('keeps session state for a session and server state for a principal', async () => {
+  it('stored session state belongs to a session, and stored server state to a principal', async () => {
     const store = memoryStore();
     const as = (subject: string) => stock(counting, { store, principal: () => ({ subject }) }, major);
     const [ann, annAgain, bob] = [await as('ann'), await as('ann'), await as('bob')];
@@ -45,7 +45,7 @@ describe.each(MAJORS)('a client that carries no state, on an SDK $major server',
     expect(textOf(await ann.call('work'))).toBe('[2,3]');
   });
 
-  it('is told on set where there is no store, and finds nothing on get', async () => {
+  it('set throws and get returns undefined if there is no store', async () => {
     const client = await stock(({ session }) => session.get('n') ?? 'nothing', { store: undefined }, major);
     expect(textOf(await client.call('work'))).toBe('"nothing"');
     const setting = await stock(counting, { store: undefined }, major);
@@ -56,7 +56,7 @@ describe.each(MAJORS)('a client that carries no state, on an SDK $major server',
 });
 
 describe('state in the store', () => {
-  it('is read also while the store takes no writes, and its end is put off later', async () => {
+  it('stored state is read while the store accepts no writes, and its expiry is extended later', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { store, cut } = cuttable();
     const warnings: string[] = [];
@@ -74,13 +74,13 @@ describe('state in the store', () => {
     expect(await later()).toBe('1');
     Object.assign(cut, { off: true, writes: true });
     expect(await later()).toBe('1');
-    expect(warnings).toEqual([expect.stringContaining('The end of state could not be put off')]);
+    expect(warnings).toEqual([expect.stringContaining('The expiry of state could not be extended')]);
     cut.off = false;
     expect(textOf(await client.call('work'))).toBe('1');
     expect(await later()).toBe('1');
   });
 
-  it('is what was set, whatever a handler does to what it got', async () => {
+  it('stored state does not change if a handler changes the object that get returned', async () => {
     const client = await stock(
       ({ session }) => {
         const cart = session.get('cart') as string[] | undefined;
@@ -96,7 +96,7 @@ describe('state in the store', () => {
     for (const _ of [1, 2]) expect(textOf(await client.call('work'))).toBe('["tea","milk"]');
   });
 
-  it('ends with the connection, where that is the session; a principal keeps what is theirs', async () => {
+  it('stored session state ends with its connection, and a principal’s server state does not', async () => {
     const store = memoryStore();
     const client = await stock(counting, { store, principal: () => ({ subject: 'ann' }) });
     await client.call('work');
@@ -105,7 +105,7 @@ describe('state in the store', () => {
     await expect.poll(() => keysIn(store)).toEqual([expect.stringMatching(/^state\/server\//)]);
   });
 
-  it('ends with the session too where nobody is named, and says so once', async () => {
+  it('stored server state without a principal ends with the session, and one warning says so', async () => {
     const store = memoryStore();
     const warnings: string[] = [];
     const client = await stock(counting, { store, events: { warning: ({ what }) => warnings.push(what) } });
@@ -116,7 +116,7 @@ describe('state in the store', () => {
     await expect.poll(() => keysIn(store)).toEqual([]);
   });
 
-  it('is gone when all of it is deleted', async () => {
+  it('the record of stored state is deleted with its last entry', async () => {
     const store = memoryStore();
     let round = 0;
     const client = await stock(({ session }) => (round++ === 0 ? session.set('a', 1) : session.delete('a')), {
@@ -128,7 +128,7 @@ describe('state in the store', () => {
     expect(await keysIn(store)).toEqual([]);
   });
 
-  it('is not written by a call that fails, nor by one that only reads', async () => {
+  it('a call that fails or only reads does not write stored state', async () => {
     const store = memoryStore();
     const put = vi.spyOn(store, 'put');
     const valise = createValise({ name: 'test', keys, store });
@@ -148,7 +148,7 @@ describe('state in the store', () => {
     expect(put).not.toHaveBeenCalled();
   });
 
-  it('follows the data-layer session, where the client uses one', async () => {
+  it('stored session state belongs to the data-layer session if the client uses one', async () => {
     const client = await stock(counting, { store: memoryStore(), sessions: {} });
     const create = async () => {
       const { session } = resultOf(await client.request('sessions/create')) as { session?: object };
@@ -162,7 +162,7 @@ describe('state in the store', () => {
     expect([await count(one), await count(one), await count(other), await count()]).toEqual([1, 2, 1, 1]);
   });
 
-  it('of one server is not another server’s', async () => {
+  it('stored state of one server is invisible to another server on the same store', async () => {
     const store = memoryStore();
     const principal = () => ({ subject: 'ann' });
     const shop = await stock(counting, { store, principal, name: 'shop' });
@@ -171,7 +171,7 @@ describe('state in the store', () => {
     expect(textOf(await bank.call('work'))).toBe('[1,1]');
   });
 
-  it('keeps names apart when many calls run at once: none is lost', async () => {
+  it('parallel calls that set different names lose none of them', async () => {
     const store = memoryStore();
     const open: (() => void)[] = [];
     let names = 0;
@@ -191,7 +191,7 @@ describe('state in the store', () => {
     expect(textOf(await client.call('work'))).toBe('41');
   });
 
-  it('[J-19] forgets a key when its time is over', async () => {
+  it('[J-19] a stored value expires with the maxAge of its key', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 0 });
     const client = await stock(
       ({ server }) => {
@@ -215,7 +215,7 @@ describe('state in the store', () => {
     expect(await at(34_560_000_000)).toBe('[]');
   });
 
-  it('of a session stays while the session is used, and ends after', async () => {
+  it('stored session state stays while the session is used, and expires afterwards', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: 0 });
     const minutes = (n: number) => vi.setSystemTime(n * 60_000);
     const client = await stock(
@@ -235,7 +235,7 @@ describe('state in the store', () => {
     expect(textOf(await client.call('work'))).toBe('[]');
   });
 
-  it('[J-21] is seen by the methods of its scope, as with a client that carries it', async () => {
+  it('[J-21] a stored value is visible only to the methods of its scope, as with a client that carries it', async () => {
     const client = await stock(
       ({ session }) => {
         const found = session.keys();
@@ -253,7 +253,7 @@ describe('state in the store', () => {
     expect(textOf(await client.call('work'))).toBe('["here","all"]');
   });
 
-  it('may have any name', async () => {
+  it('stored state may have any name', async () => {
     const names = ['__proto__', 'constructor', ''];
     const client = await stock(
       ({ session }) => {
@@ -267,7 +267,7 @@ describe('state in the store', () => {
     expect(textOf(await client.call('work'))).toBe('["__proto__","constructor",""]');
   });
 
-  it('has a limit for one client', async () => {
+  it('the stored state of one client is limited in size', async () => {
     const client = await stock(
       ({ session }) => {
         for (let n = 0; n < 17; n++) session.set(`k${n}`, 'x'.repeat(65_000));
@@ -285,7 +285,7 @@ describe('a store that fails', () => {
   const failing = (method: 'get' | 'put'): Store =>
     Object.assign(memoryStore(), { [method]: () => Promise.reject(new Error('the disk is gone')) });
 
-  it('disturbs only the handlers that ask for state', async () => {
+  it('a store that fails affects only handlers that use the jar', async () => {
     const client = await stock(counting, { store: failing('get') });
     expect(await client.request('tools/call', { name: 'work', arguments: {} })).toMatchObject({
       error: { code: -32603, message: 'Internal error: the server could not work on the request.' },
@@ -293,7 +293,7 @@ describe('a store that fails', () => {
     expect(resultOf(await client.request('tools/list'))['tools']).toHaveLength(1);
   });
 
-  it('fails the call whose state it could not save, without saying more than that', async () => {
+  it('a call whose state could not be saved fails, and its error does not reveal why', async () => {
     const client = await stock(counting, { store: failing('put') });
     expect(await client.request('tools/call', { name: 'work', arguments: {} })).toMatchObject({
       error: {
@@ -304,7 +304,7 @@ describe('a store that fails', () => {
     });
   });
 
-  it('is given up on where others always write first', async () => {
+  it('a call gives up saving state if others always write first', async () => {
     const store = Object.assign(memoryStore(), { put: async () => undefined });
     const client = await stock(({ session }) => session.set('a', 1), { store });
     expect(await client.request('tools/call', { name: 'work', arguments: {} })).toMatchObject({
@@ -314,7 +314,7 @@ describe('a store that fails', () => {
 });
 
 describe('a store that is given as a URL', () => {
-  it('fails at once where the URL names no kind of store', () => {
+  it('createValise throws for the URL of an unknown kind of store', () => {
     expect(() => createValise({ name: 'shop', keys, store: 'bogus:x' })).toThrow('names no kind of store');
     expect(() => createValise({ name: 'shop', keys, store: 'memory:shop' })).toThrow('takes no name');
     expect(() => createValise({ name: 'shop', keys, store: 'nothing' })).toThrow('not the URL of a store');

@@ -11,7 +11,7 @@ describe('typed keys', () => {
   const major = MAJORS[1];
   const declared = { jar: { session: { 'Cart Contents': { schema: Cart, plain: true } } } };
 
-  it('give what fits the schema', async () => {
+  it('get returns a value that fits the schema of its key', async () => {
     const client = await tool(major, ({ session }) => session.get('Cart Contents'), declared);
     const cart = { items: ['tomato'], price: 3 };
     expect(
@@ -20,7 +20,7 @@ describe('typed keys', () => {
     expect(client.rejected).toEqual([]);
   });
 
-  it('treat what does not fit as absent, and report it once', async () => {
+  it('a value that does not fit the schema counts as absent and is reported once', async () => {
     const client = await tool(
       major,
       ({ session }) => [session.has('Cart Contents'), session.get('Cart Contents') ?? null, session.keys()],
@@ -34,7 +34,7 @@ describe('typed keys', () => {
     expect(textOf(result)).toBe('[false,null,[]]');
     expect(client.rejected).toEqual([
       {
-        family: 'state',
+        family: 'jar',
         what: 'session state "Cart Contents"',
         reason: expect.stringMatching(/^does not fit its schema: items: /),
       },
@@ -42,7 +42,7 @@ describe('typed keys', () => {
     expect(JSON.stringify(client.rejected)).not.toContain('secret text');
   });
 
-  it.each(MAJORS)('treat what their schema throws at as absent too ($major)', async (each) => {
+  it.each(MAJORS)('a value on which the schema throws counts as absent too ($major)', async (each) => {
     const schema = z.string().transform((text) => JSON.parse(text) as unknown);
     const client = await tool(each, ({ session }) => session.get('list') ?? 'none', {
       jar: { session: { list: { schema, plain: true } } },
@@ -54,7 +54,7 @@ describe('typed keys', () => {
     expect(JSON.stringify(client.rejected)).not.toContain('secret');
   });
 
-  it('refuse a value of the author that would not come back', async () => {
+  it('set refuses a value that would not fit the schema when it comes back', async () => {
     const client = await tool(
       major,
       ({ session }) => session.set('Cart Contents', { items: [1] } as never),
@@ -65,7 +65,7 @@ describe('typed keys', () => {
     expect(metaOf(result)).toBeUndefined();
   });
 
-  it('may read one form and give another', async () => {
+  it('a schema may transform the value that get returns', async () => {
     const when = z.iso.datetime().transform((text) => new Date(text));
     const client = await tool(
       major,
@@ -82,7 +82,7 @@ describe('typed keys', () => {
     );
   });
 
-  it('can be declared where they are used, and stand for their name', async () => {
+  it('valise.jar.key() declares a key at its point of use, and the key replaces its name', async () => {
     const valise = createValise({ name: 'test' });
     const coupon = valise.jar.key('Coupon Code', { schema: z.string().min(3), plain: true, maxAge: 60 });
     const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
@@ -106,12 +106,12 @@ describe('typed keys', () => {
   });
 
   it.each([
-    ['what the client may read', { plain: true }],
-    ['how long it is kept', { maxAge: '2h' }],
-    ['where it is sent', { methodScope: 'tools/call' }],
-    ['whom it is for', { serverScope: 'example.com' }],
-    ['whether there is a schema', { schema: z.string() }],
-  ])('are not declared twice with another word on %s', (_, settings) => {
+    ['plain', { plain: true }],
+    ['maxAge', { maxAge: '2h' }],
+    ['methodScope', { methodScope: 'tools/call' }],
+    ['serverScope', { serverScope: 'example.com' }],
+    ['schema', { schema: z.string() }],
+  ])('a key cannot be declared twice with a different %s', (_, settings) => {
     const common = { maxAge: '1h', methodScope: 'tools' } as const;
     const other = { ...common, ...settings };
     const refused = expect.objectContaining({
@@ -130,12 +130,12 @@ describe('typed keys', () => {
     }
   });
 
-  it('may be declared again with a schema that was made again', () => {
+  it('a key may be declared again with a new instance of its schema', () => {
     const valise = createValise({ name: 'test' });
     for (let times = 0; times < 2; times++) valise.jar.key('cart', { schema: z.string() });
   });
 
-  it('must be validated at once', async () => {
+  it('a schema that validates asynchronously is refused', async () => {
     const schema = z.string().refine(async () => true);
     const client = await tool(major, ({ session }) => session.set('a', 'x'), {
       jar: { session: { a: { schema } } },
@@ -150,7 +150,7 @@ describe('typed keys', () => {
   it.each([
     ['zod', z.any().transform(fails), /state "a".*asynchronously, or .* has thrown/],
     ['another', standard, /state "a" does not fit its schema: it could not be read/],
-  ])('refuse a value that their schema throws at, and say so (%s)', async (_, schema, words) => {
+  ])('set refuses a value on which the schema throws (%s)', async (_, schema, words) => {
     const client = await tool(major, ({ session }) => session.set('a', 'secret'), {
       jar: { session: { a: { schema } } },
     });
@@ -161,10 +161,10 @@ describe('typed keys', () => {
 
   it.each([
     ['longer than 400 days', { maxAge: '401d' }, 'invalid-argument'],
-    ['of no length', { maxAge: 0 }, 'invalid-argument'],
-    ['that is no domain', { serverScope: 'a b' }, 'invalid-argument'],
-    ['that is no method', { methodScope: '/tools' }, 'invalid-argument'],
-  ])('[J-19] an attribute %s is refused where it is declared', (_what, settings, code) => {
+    ['without a duration', { maxAge: 0 }, 'invalid-argument'],
+    ['that is not a domain', { serverScope: 'a b' }, 'invalid-argument'],
+    ['that is not a method', { methodScope: '/tools' }, 'invalid-argument'],
+  ])('[J-19] an attribute %s is refused when it is declared', (_what, settings, code) => {
     expect(() => createValise({ name: 'test', jar: { session: { a: settings } } })).toThrow(
       expect.objectContaining({ code }),
     );

@@ -15,9 +15,9 @@ describe('values', () => {
     ['not a number', Number.NaN],
     ['a function', () => 1],
     ['a big integer', 1n],
-    ['nested too deep', JSON.parse(`${'['.repeat(65)}${']'.repeat(65)}`)],
+    ['nested too deeply', JSON.parse(`${'['.repeat(65)}${']'.repeat(65)}`)],
     ['holding itself', Object.assign([], { 0: [] as unknown[] })],
-  ])('that are no JSON are refused: %s', async (how, value) => {
+  ])('set refuses a value that is not JSON: %s', async (how, value) => {
     if (how === 'holding itself') (value as unknown[]).push(value);
     const client = await tool(major, ({ session }) => session.set('a', value as never));
     const result = await client.call('work');
@@ -29,15 +29,18 @@ describe('values', () => {
   it.each([
     ['a text', 'x'.repeat(70_000)],
     ['a list', Array(40_000).fill(1)],
-  ])('that a client brings, plain and larger than any that is set, count as absent: %s', async (_, large) => {
-    const client = await tool(major, ({ session }) => session.keys(), {
-      jar: { session: { a: { plain: true }, b: { plain: true } } },
-    });
-    expect(textOf(await client.call('work', {}, { [SESSION]: { a: large, b: 1 } }))).toBe('["b"]');
-    expect(client.rejected).toMatchObject([
-      { what: 'session state "a"', reason: 'is larger than can be set' },
-    ]);
-  });
+  ])(
+    'a plain value of a client that is larger than any that can be set counts as absent: %s',
+    async (_, large) => {
+      const client = await tool(major, ({ session }) => session.keys(), {
+        jar: { session: { a: { plain: true }, b: { plain: true } } },
+      });
+      expect(textOf(await client.call('work', {}, { [SESSION]: { a: large, b: 1 } }))).toBe('["b"]');
+      expect(client.rejected).toMatchObject([
+        { what: 'session state "a"', reason: 'is larger than can be set' },
+      ]);
+    },
+  );
 
   class Cart {
     readonly items = ['tea'];
@@ -63,14 +66,14 @@ describe('values', () => {
         },
       },
     ],
-  ])('that would not come back the same are refused, and the place is named: %s', async (where, value) => {
+  ])('set refuses a value that JSON would change, and names the place: %s', async (where, value) => {
     const client = await tool(major, ({ session }) => session.set('a', value as never));
     const result = await client.call('work');
     expect(textOf(result)).toContain(`The value for state "a" is not JSON: ${where}.`);
     expect(metaOf(result)).toBeUndefined();
   });
 
-  it('are data: what is undefined is left out, an instance comes back as what it holds', async () => {
+  it('a value comes back as its JSON: undefined properties are left out, and instances become plain objects', async () => {
     const client = await tool(
       major,
       ({ session }) => {
@@ -88,7 +91,7 @@ describe('values', () => {
     expect(JSON.parse(textOf(await client.call('work')))).toEqual(held);
   });
 
-  it('that a schema reads may be whatever JSON writes for them', async () => {
+  it('a value with a schema may be anything that JSON can write and the schema reads', async () => {
     const schema = z.object({ when: z.coerce.date() });
     const client = await tool(
       major,
@@ -107,7 +110,7 @@ describe('values', () => {
     ['when is an object of type Date', { when: new Date(Number.NaN) }],
     ['it is an object of type Object', { toJSON: () => undefined }],
     ['price is NaN', { toJSON: () => ({ price: Number.NaN }) }],
-  ])('that JSON writes nothing for are refused with a schema, too: %s', async (where, value) => {
+  ])('set refuses a value that JSON omits, also with a schema: %s', async (where, value) => {
     const schema = z.unknown();
     const client = await tool(major, ({ session }) => session.set('visit', value as never), {
       ...plain,
@@ -116,7 +119,7 @@ describe('values', () => {
     expect(textOf(await client.call('work'))).toContain(`The value for state "visit" is not JSON: ${where}.`);
   });
 
-  it('are taken as they are when they are set, and come back as they would with the next request', async () => {
+  it('set takes a snapshot of the value, and get returns it as in the next request', async () => {
     const client = await tool(
       major,
       ({ session }) => {
@@ -135,7 +138,7 @@ describe('values', () => {
   });
 
   it.each(['any', 'read by a schema'])(
-    'are not changed by what is done to those that `get` gives: %s',
+    'changing an object that get returned does not change the state: %s',
     async (how) => {
       const schema = z.any();
       const client = await tool(
@@ -154,7 +157,7 @@ describe('values', () => {
     ['any', {}],
     ['sealed', { plain: false }],
     ['read by a schema', { schema: z.object({ items: z.array(z.coerce.date()) }) }],
-  ])('are given anew by each `get`, whatever was done to the one before: %s', async (_, settings) => {
+  ])('each get returns a new copy: %s', async (_, settings) => {
     const client = await tool(
       major,
       ({ session }) => {
@@ -183,7 +186,7 @@ describe('values', () => {
     expect(client.rejected).toEqual([]);
   });
 
-  it('that do not fit are told of once, however often they are asked for', async () => {
+  it('a value that does not fit is reported once, however often it is read', async () => {
     const client = await tool(
       major,
       ({ session }) => [session.get('n'), session.has('n'), session.get('n'), session.keys()],
@@ -194,7 +197,7 @@ describe('values', () => {
     expect(client.rejected).toHaveLength(1);
   });
 
-  it('over 64 KiB are an error; over 4,096 bytes a warning, once', async () => {
+  it('set throws for values over 64 KiB, and warns once for values over 4,096 bytes', async () => {
     const warnings: string[] = [];
     const client = await tool(
       major,
@@ -219,7 +222,7 @@ describe('values', () => {
     ]);
   });
 
-  it('have names that are names like any other', async () => {
+  it('state may be named like a member of Object.prototype', async () => {
     const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', '', 'é漢🎒'];
     const client = await tool(major, ({ session }) => {
       const before = names.map((name) => session.get(name) ?? null);
@@ -238,12 +241,12 @@ describe('values', () => {
 describe('the request', () => {
   const major = MAJORS[1];
 
-  it('is needed: outside of one there is no state', () => {
+  it('valise.jar throws outside of a request', () => {
     const { jar } = createValise({ name: 'test' });
     expect(() => jar.session).toThrow(expect.objectContaining({ code: 'outside-request' }));
   });
 
-  it('must still be open: what is set after the answer is an error, not lost', async () => {
+  it('set throws after the request has been answered', async () => {
     let late: (() => void) | undefined;
     const client = await tool(major, ({ session }) => {
       late = () => session.set('a', 1);
@@ -252,7 +255,7 @@ describe('the request', () => {
     expect(late).toThrow(expect.objectContaining({ code: 'outside-request' }));
   });
 
-  it('has its own state, however many run at once', async () => {
+  it('parallel requests each have their own state', async () => {
     const open: (() => void)[] = [];
     const client = await tool(
       major,
@@ -271,7 +274,7 @@ describe('the request', () => {
     );
   });
 
-  it('[J-25] is served whatever its state looks like', async () => {
+  it('[J-25] a request is served whatever its state looks like', async () => {
     const deep = JSON.parse(`${'{"a":'.repeat(200)}1${'}'.repeat(200)}`);
     const bad: Meta[] = [
       { [SESSION]: 'text' },
@@ -289,7 +292,7 @@ describe('the request', () => {
 });
 
 describe('settings', () => {
-  it('say that keys were made up, also to a listener that comes right after', async () => {
+  it('createValise warns of a generated key, also if the listener is added right after', async () => {
     const heard: string[] = [];
     const valise = createValise({ name: 'test', events: { warning: ({ what }) => heard.push(`1 ${what}`) } });
     const off = valise.on('warning', ({ what, next }) => heard.push(`2 ${what} ${next}`));
@@ -301,11 +304,11 @@ describe('settings', () => {
     ]);
   });
 
-  it('refuse keys that are none', () => {
+  it('createValise refuses invalid keys', () => {
     expect(() => createValise({ name: 'test', keys: 'short' })).toThrow(ValiseError);
   });
 
-  it('open a store that is given as a URL only when it is needed, and close it', async () => {
+  it('a store given as a URL is opened on first use, and closed with the Valise', async () => {
     const valise = createValise({ name: 'test', store: 'file:/dev/null/state.json' });
     await expect(valise.close()).resolves.toBeUndefined();
     const warnings: string[] = [];

@@ -14,7 +14,7 @@ describe('the types of state', () => {
     },
   });
 
-  it('follow the declaration', () => {
+  it('the types of state follow the declaration', () => {
     const { session, server } = valise.jar;
     expectTypeOf(session.get('cart')).toEqualTypeOf<Cart | undefined>();
     expectTypeOf(session.get('note')).toEqualTypeOf<Json | undefined>();
@@ -27,7 +27,7 @@ describe('the types of state', () => {
     server.set('since', new Date());
   });
 
-  it('are any JSON for names that are not declared, and for the other scope', () => {
+  it('the type of an undeclared name, or of a name in the other scope, is any JSON', () => {
     const { session, server } = valise.jar;
     expectTypeOf(session.get('anything')).toEqualTypeOf<Json | undefined>();
     expectTypeOf(server.get('cart')).toEqualTypeOf<Json | undefined>();
@@ -38,7 +38,7 @@ describe('the types of state', () => {
     expectTypeOf(session.get(name)).toEqualTypeOf<Json | undefined>();
   });
 
-  it('let interfaces be set, which are no index signature, as far as they are JSON', () => {
+  it('set accepts interfaces that are JSON', () => {
     interface Order {
       readonly id: number;
       readonly lines: readonly { readonly item: string; readonly note?: string }[];
@@ -62,7 +62,7 @@ describe('the types of state', () => {
     session.set('anything', undefined);
   });
 
-  it('come with a key that is declared where it is used', () => {
+  it('a key from valise.jar.key() carries its type', () => {
     const cart = valise.jar.key('cart', { schema: Cart });
     const { session, server } = valise.jar;
     expectTypeOf(session.get(cart)).toEqualTypeOf<Cart | undefined>();
@@ -74,14 +74,14 @@ describe('the types of state', () => {
     expectTypeOf(session.get(valise.jar.key('plain'))).toEqualTypeOf<Json | undefined>();
   });
 
-  it('need no declaration', () => {
+  it('state needs no declaration', () => {
     const undeclared = createValise({ name: 'shop' });
     expectTypeOf(undeclared).toExtend<ServerValise>();
     expectTypeOf(undeclared.jar.session.get('cart')).toEqualTypeOf<Json | undefined>();
     undeclared.jar.server.set('cart', { items: ['tomato'] });
   });
 
-  it('let any Valise be handed to a function, which knows nothing of its schemas', () => {
+  it('a function may take any Valise without knowing its schemas', () => {
     const handed: ServerValise = valise;
     const { session } = handed.jar;
     expectTypeOf(session.get('cart')).toEqualTypeOf<unknown>();
@@ -95,12 +95,12 @@ describe('the types of state', () => {
     session.set('order', undefined);
   });
 
-  it('take whatever JSON a function is given', () => {
+  it('set accepts a generic JSON value', () => {
     const put = <Value extends Json>(name: string, value: Value) => valise.jar.session.set(name, value);
     expectTypeOf(put).returns.toEqualTypeOf<void>();
   });
 
-  it('refuse what is undefined in a list, and where a schema has a default for it', () => {
+  it('set refuses undefined in a list, and for a key whose schema has a default', () => {
     const given = createValise({
       name: 'shop',
       jar: { server: { colour: { schema: z.string().default('red') } } },
@@ -120,7 +120,7 @@ describe('get with a type', () => {
   }
   const valise = createValise({ name: 'shop', sessions: {} });
 
-  it('works the same on the jar and on sessions, also with an interface', () => {
+  it('get with a type parameter works the same on the jar and on sessions, also with an interface', () => {
     const { session: jar, server } = valise.jar;
     const session = valise.session();
     expectTypeOf(server.get<number>('visits')).toEqualTypeOf<number | undefined>();
@@ -136,7 +136,7 @@ describe('get with a type', () => {
     session?.set('notes', { read: () => 1 });
   });
 
-  it('of a session takes a schema', () => {
+  it('get of a session takes a schema', () => {
     expectTypeOf(valise.session()?.get('cart', Cart)).toEqualTypeOf<Cart | undefined>();
   });
 });
@@ -152,7 +152,7 @@ describe('the types of sessions', () => {
     jar: { session: { cart: { schema: Cart } } },
   });
 
-  it('follow the schema, as those of the jar follow theirs', () => {
+  it('the types of sessions follow the schema, as those of the jar do', () => {
     const session = valise.session()!;
     const jar = valise.jar.session;
     expectTypeOf(session.get('cart')).toEqualTypeOf<Cart | undefined>();
@@ -166,7 +166,7 @@ describe('the types of sessions', () => {
     session.set('since', new Date());
   });
 
-  it('are what the caller says, or any JSON, for other keys, on the jar and on sessions', () => {
+  it('the type of other keys is the type parameter, or any JSON, on the jar and on sessions', () => {
     const session = valise.session()!;
     expectTypeOf(session.get('other')).toEqualTypeOf<Json | undefined>();
     expectTypeOf(session.get<string[]>('other')).toEqualTypeOf<string[] | undefined>();
@@ -182,7 +182,7 @@ describe('the types of sessions', () => {
     expectTypeOf(jar.get<string[]>('other')).toEqualTypeOf<string[] | undefined>();
   });
 
-  it('let a server with a schema pass as any server', () => {
+  it('a server with a schema is assignable to ServerValise', () => {
     expectTypeOf(valise).toExtend<ServerValise>();
   });
 });

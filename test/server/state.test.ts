@@ -5,7 +5,7 @@ import { rawClient, resultOf, textOf } from './raw-client.ts';
 import { ATTRIBUTES, metaOf, plain, SERVER, SESSION, serverOf, sessionOf, tool } from './state-tool.ts';
 
 describe.each(MAJORS)('state on an SDK $major server', (major) => {
-  it('[J-02] goes out in the _meta of the result, as the draft shows it', async () => {
+  it('[J-02] state is sent in the _meta of the result, as the draft shows it', async () => {
     const client = await tool(
       major,
       ({ session }) => {
@@ -23,7 +23,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
   });
 
   it.each(['carried by the client', 'kept in the store'])(
-    '[J-02] goes with a result that says isError, and with no JSON-RPC error: %s',
+    '[J-02] a result with isError carries state, and a JSON-RPC error does not: %s',
     async (how) => {
       const valise = createValise({
         name: 'test',
@@ -56,7 +56,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     },
   );
 
-  it('[J-02] comes back with a request, at any depth of calls', async () => {
+  it('[J-02] a handler reads the state of its request at any depth of calls', async () => {
     const deep = async (state: ServerJar) => {
       await new Promise((resolve) => setImmediate(resolve));
       return state.session.get('Cart Contents');
@@ -67,7 +67,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     expect(metaOf(result)).toBeUndefined();
   });
 
-  it('[J-03] has a second scope, for what outlives the session', async () => {
+  it('[J-03] server scope outlives the session', async () => {
     const client = await tool(major, ({ session, server }) => {
       session.set('a', 1);
       server.set('b', 2);
@@ -77,7 +77,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     expect(Object.keys(serverOf(result) ?? {})).toEqual(['b']);
   });
 
-  it('[J-04] is read under both spellings and written under the one without http://', async () => {
+  it('[J-04] state is read under both spellings and written under the one without http://', async () => {
     const client = await tool(
       major,
       ({ session }) => {
@@ -92,7 +92,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     expect(metaOf(result)).toEqual({ [SESSION]: { 'Coupon Code': 'XYZZY' } });
   });
 
-  it('[J-05] deletes with null', async () => {
+  it('[J-05] null deletes a name', async () => {
     const client = await tool(
       major,
       ({ session }) => {
@@ -107,7 +107,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     expect(metaOf(result)).toEqual({ [SESSION]: { 'Cart Contents': null, 'Coupon Code': null } });
   });
 
-  it('[J-06] names only what changed', async () => {
+  it('[J-06] a result names only the state that changed', async () => {
     const client = await tool(
       major,
       ({ session }) => {
@@ -122,7 +122,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     expect(metaOf(result)).toEqual({ [SESSION]: { 'Coupon Code': 'NEW' } });
   });
 
-  it('[J-07] replaces the whole value', async () => {
+  it('[J-07] set replaces the whole value', async () => {
     const client = await tool(
       major,
       ({ session }) => {
@@ -136,7 +136,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     expect(metaOf(result)).toEqual({ [SESSION]: { 'Cart Contents': { price: 1 } } });
   });
 
-  it('[J-02] an error carries no state', async () => {
+  it('[J-02] a JSON-RPC error carries no state', async () => {
     const valise = createValise({ name: 'test', ...plain });
     const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
     setHandler(major, server, 'ping', async () => {
@@ -151,7 +151,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     expect(JSON.stringify(response)).not.toContain('LOST');
   });
 
-  it('[J-02] works in every method: initialize, lists and ping too', async () => {
+  it('[J-02] every method carries state, also initialize, lists and ping', async () => {
     const valise = createValise({ name: 'test', jar: { server: { seen: { plain: true } } } });
     const server = valise.install(
       new major.McpServer({ name: 'test', version: '1.0.0' }, { capabilities: { tools: {} } }),
@@ -180,7 +180,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     }
   });
 
-  it('[J-01] is carried by a client that announced it in any place', async () => {
+  it('[J-01] a client that announces the jar in any place carries state', async () => {
     for (const capabilities of [
       { state: {} },
       { extensions: { 'dev.valise/state': {} } },
@@ -191,13 +191,13 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     }
   });
 
-  it('[J-01] is carried by a client that just does it, an empty dictionary being enough to ask', async () => {
+  it('[J-01] a client that sends state without announcing it carries state, even if it sends an empty dictionary', async () => {
     const client = await tool(major, ({ session }) => session.set('Coupon Code', 'X'), plain, {});
     expect(sessionOf(await client.call('work', {}, { [SESSION]: {} }))).toEqual({ 'Coupon Code': 'X' });
     expect(textOf(await client.call('work'))).toContain('does not carry state');
   });
 
-  it('[J-20] keeps server-scope to itself where there are no domains', async () => {
+  it('[J-20] serverScope is not sent if there are no domains', async () => {
     const client = await tool(major, ({ session }) => session.set('k', 1), {
       jar: { session: { k: { serverScope: 'example.com', methodScope: 'tools', plain: true } } },
     });
@@ -207,7 +207,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     });
   });
 
-  it('[J-19] [J-21] sends a key with its attributes, and a deletion without', async () => {
+  it('[J-19] [J-21] a value is sent with the attributes of its key, and a deletion without', async () => {
     const client = await tool(
       major,
       ({ server, session }) => {
@@ -230,12 +230,12 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     });
   });
 
-  it('announces itself under the extensions', async () => {
+  it('a server announces the jar under its extensions', async () => {
     const client = await tool(major, () => null);
     expect(client.initialized['capabilities']).toMatchObject({ extensions: { 'dev.valise/state': {} } });
   });
 
-  it('works on the bare Server too', async () => {
+  it('the jar works on the low-level Server too', async () => {
     const valise = createValise({ name: 'test', ...plain });
     const { server } = new major.McpServer({ name: 'test', version: '1.0.0' });
     valise.install(server);

@@ -59,8 +59,8 @@ async function start(
   return { host: stockOf(client), warnings };
 }
 
-describe.each(FORMS)('over stdio, without a sign-in ($form)', (form) => {
-  it('the local user is the principal: jar and session are in the store for the next process', async () => {
+describe.each(FORMS)('a stdio server without a sign-in ($form)', (form) => {
+  it('the local user is the principal over stdio, and the next process finds jar and session in the store', async () => {
     const store = memoryStore();
     for (const n of [1, 2]) {
       const { host, warnings } = await start(form, { store });
@@ -75,7 +75,7 @@ describe.each(FORMS)('over stdio, without a sign-in ($form)', (form) => {
     }
   });
 
-  it('the memory of the process serves without a store, and says so once', async () => {
+  it('a stdio server without a store keeps state in the memory of the process, and warns once', async () => {
     const { host, warnings } = await start(form, { sessions: {} });
     for (const n of [1, 2]) {
       expect((await host.call('total')).text).toBe(`total=${n}`);
@@ -85,7 +85,7 @@ describe.each(FORMS)('over stdio, without a sign-in ($form)', (form) => {
     expect(warnings).toEqual([expect.stringMatching(/no store.*memory of this process/)]);
   });
 
-  it('is anonymous if the author says so, and the author may name another', async () => {
+  it('the author may make the stdio user anonymous or name another principal', async () => {
     const store = memoryStore();
     const named = await start(form, { store, principal: () => ({ subject: 'ann' }) });
     expect((await named.host.call('total')).text).toBe('total=1');
@@ -98,7 +98,7 @@ describe.each(FORMS)('over stdio, without a sign-in ($form)', (form) => {
     }
   });
 
-  it('a question that the host cannot put is an error, or goes through the model with fallback: tool', async () => {
+  it('a question that the stdio host cannot ask is an error, or goes through the model with fallback: tool', async () => {
     const { host } = await start(form);
     const said = await host.call('greet').then(
       ({ text }) => text,

@@ -11,8 +11,8 @@ afterAll(() => Promise.all(services.map((service) => service.stop())));
 describe.skipIf(noServices).each([
   ['Redis', startRedis],
   ['PostgreSQL', startPostgres],
-] as const)('while %s is away', because('needs servers'), (_, start) => {
-  it('only the first calls wait for it as long as its driver does, and all find it once it is back', {
+] as const)('an outage of %s', because('needs servers'), (_, start) => {
+  it('only the first calls of an outage wait as long as the driver does, and all calls work once the store is back', {
     timeout: 120_000,
   }, async () => {
     const service = await start();

@@ -82,7 +82,7 @@ describe.skipIf(noServices).each(MAJORS)(
     };
 
     it.each(Object.entries(ERAS))(
-      'is told apart in each era: not done before the write, unknown after it, and nothing is done twice (%s)',
+      'a lost connection to the store means not done before the write and unknown after it, and nothing is done twice (%s)',
       async (_, { create, count }) => {
         const { wire, store, say, session } = await stage(create());
         const numbered = async (cut?: () => unknown) => {

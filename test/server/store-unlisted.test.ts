@@ -8,8 +8,8 @@ import { accept, flowPeer, modernCall, name, text } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 import { tool } from './state-tool.ts';
 
-describe.skipIf(noServices)('what a server stores in Redis', because('needs Redis'), () => {
-  it('is in no index unless it is listed, and is found all the same when keys change', async () => {
+describe.skipIf(noServices)('records of a server in Redis', because('needs Redis'), () => {
+  it('unlisted records are in no index, and are still found when keys change', async () => {
     const [url, prefix] = [(await service('redis')) as string, `${uniqueName()}/`];
     const [old, next] = [generateKey(), generateKey()];
     const store = await openStore(url, { prefix, keys: old });
@@ -49,7 +49,7 @@ describe.skipIf(noServices)('what a server stores in Redis', because('needs Redi
     const { keys: listed } = await store.list('');
     expect(listed.filter((key) => !key.includes('/due/'))).toEqual([]);
     const all = await named(/^(?!.*rounds\/kept\/)/);
-    for (const family of [/\/row\//, /rounds\/turn\//, /rounds\/once\//, /state/])
+    for (const family of [/\/record\//, /rounds\/turn\//, /rounds\/once\//, /state/])
       expect(
         all.filter((key) => family.test(key)),
         String(family),

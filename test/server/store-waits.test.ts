@@ -25,7 +25,7 @@ function silencing() {
 }
 
 describe.each(MAJORS)('a store that is silent under an SDK $major server', (major) => {
-  it('is waited for 10 seconds by all operations of a call together', async () => {
+  it('all operations of a call together wait 10 seconds for a silent store', async () => {
     const { store, silent } = silencing();
     const valise = createValise({
       name: 'test',
@@ -72,7 +72,7 @@ describe.each(MAJORS)('a store that is silent under an SDK $major server', (majo
     await peer.close();
   });
 
-  it('is waited for anew by the next call', async () => {
+  it('the next call waits for the store again', async () => {
     const { store, silent } = silencing();
     const valise = createValise({ name: 'test', store, events: { warning() {} } });
     const peer = await flowPeer(major, () => text('unused'), {
@@ -98,7 +98,7 @@ describe.each(MAJORS)('a store that is silent under an SDK $major server', (majo
 });
 
 describe.skipIf(noServices)('a Redis that is paused', because('needs Redis'), () => {
-  it('holds a call no longer than one operation, although the call has several', {
+  it('a paused Redis delays a call no longer than one operation, although the call has several', {
     timeout: 60_000,
   }, async () => {
     const redis = await startRedis();

@@ -6,7 +6,7 @@ import { MAJORS } from './majors.ts';
 import { rawClient } from './raw-client.ts';
 
 describe.each(MAJORS)('warnings ($major)', ({ McpServer, Memory }) => {
-  it('that a client causes in numbers silence none of another kind', async () => {
+  it('many warnings of one kind that a client causes do not silence another kind', async () => {
     const warnings: string[] = [];
     const valise = createValise({
       name: 'test',

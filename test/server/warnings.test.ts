@@ -21,20 +21,20 @@ afterEach(() => {
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('a warning', () => {
-  it('is printed by the process if nobody listens', async () => {
+  it('a warning is printed by the process if there is no listener', async () => {
     createValise({ name: 'test' });
     await settled();
     expect(printed).toEqual([expect.stringMatching(/There are no keys.*Set VALISE_KEYS/)]);
   });
 
-  it('is printed once for each text', async () => {
+  it('a warning is printed once for each text', async () => {
     const valise = createValise({ name: 'test', keys: generateKey() });
     const url = await listen((FORMS['v2, Node around the web standard'] as (typeof FORMS)[string])(valise));
     for (let times = 0; times < 3; times++) await post(url, call('ask'));
     expect(printed).toHaveLength(1);
   });
 
-  it('is not printed if somebody listens', async () => {
+  it('a warning is not printed if there is a listener', async () => {
     const heard: string[] = [];
     createValise({ name: 'test', events: { warning: ({ what }) => heard.push(what) } });
     const later = createValise({ name: 'test' });
@@ -45,10 +45,10 @@ describe('a warning', () => {
   });
 });
 
-describe('without keys, in production', () => {
+describe('keys in production', () => {
   const make = (options: Partial<ServerValiseOptions> = {}) => createValise({ name: 'test', ...options });
 
-  it('no Valise is made, and the error says what to do', () => {
+  it('createValise() throws in production without keys, and the error says what to do', () => {
     vi.stubEnv('NODE_ENV', 'production');
     expect(() => make()).toThrow(
       expect.objectContaining({
@@ -58,7 +58,7 @@ describe('without keys, in production', () => {
     );
   });
 
-  it('one is made that was given keys, or was told that its key may end with the process', async () => {
+  it('createValise() accepts keys, or the word ephemeral, in production', async () => {
     vi.stubEnv('NODE_ENV', 'production');
     make({ keys: generateKey() });
     make({ keys: 'ephemeral' });
@@ -69,7 +69,7 @@ describe('without keys, in production', () => {
     make();
   });
 
-  it('one is made while `next build` loads the routes, which has the environment of production but serves nothing', () => {
+  it('createValise() needs no keys while `next build` loads the routes', () => {
     vi.stubEnv('NODE_ENV', 'production');
     vi.stubEnv('NEXT_PHASE', 'phase-production-build');
     make();
@@ -78,7 +78,7 @@ describe('without keys, in production', () => {
   });
 });
 
-describe('what a tool throws', () => {
+describe('errors that a tool throws', () => {
   const throwing = async (work: (valise: ReturnType<typeof createValise>) => unknown) => {
     const warnings: { what: string; next: string }[] = [];
     const valise = createValise({
@@ -99,7 +99,7 @@ describe('what a tool throws', () => {
     return { text: message['result'].content[0].text as string, warnings };
   };
 
-  it('tells the model what happened, and the author what to do', async () => {
+  it('an error that a tool throws tells the model what happened, and the author what to do', async () => {
     const { text, warnings } = await throwing((valise) => valise.jar.session.set('n', 1));
     expect(text).toBe('This client does not carry state, and this server has no store to keep it in.');
     expect(warnings).toEqual([
@@ -110,7 +110,7 @@ describe('what a tool throws', () => {
     ]);
   });
 
-  it('tells no author of an error that the handler has dealt with', async () => {
+  it('an error that the handler has caught is not reported to the author', async () => {
     const { warnings } = await throwing((valise) => {
       try {
         valise.jar.session.set('n', 1);
@@ -121,7 +121,7 @@ describe('what a tool throws', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('tells the model nothing about the options of createValise()', async () => {
+  it('an error that a tool throws tells the model nothing about the options of createValise()', async () => {
     const { text, warnings } = await throwing((valise) => valise.session());
     expect(text).toBe('This server has no data-layer sessions.');
     expect(warnings).toEqual([

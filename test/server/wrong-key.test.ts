@@ -78,22 +78,25 @@ describe.each(Object.entries(ERAS))('an instance with a wrong key (%s)', (_, era
     };
   };
 
-  it.each(KINDS)('ends no session, which goes on at the others (%s)', async (_kind, options) => {
-    const { right, wrong, retired } = await instances(options());
-    let { session } = (await right.say(era.create())).result;
-    const count = async (peer: typeof right) => {
-      const { result, error } = await peer.say(era.call('count', { [era.session]: session }));
-      session = { ...session, ...result?._meta?.[era.session] };
-      return error ?? result.content[0].text;
-    };
-    expect(await count(right)).toBe('1');
-    expect(await count(wrong)).toMatchObject(FAULT);
-    expect(wrong.warnings.at(-1)?.what).toContain('which is not on this keyring');
-    expect(await count(right)).toBe('2');
-    expect(await count(retired)).toMatchObject({ code: era.notFound });
-  });
+  it.each(KINDS)(
+    'an instance with a wrong key ends no session, and the session continues on the others (%s)',
+    async (_kind, options) => {
+      const { right, wrong, retired } = await instances(options());
+      let { session } = (await right.say(era.create())).result;
+      const count = async (peer: typeof right) => {
+        const { result, error } = await peer.say(era.call('count', { [era.session]: session }));
+        session = { ...session, ...result?._meta?.[era.session] };
+        return error ?? result.content[0].text;
+      };
+      expect(await count(right)).toBe('1');
+      expect(await count(wrong)).toMatchObject(FAULT);
+      expect(wrong.warnings.at(-1)?.what).toContain('which is not on this keyring');
+      expect(await count(right)).toBe('2');
+      expect(await count(retired)).toMatchObject({ code: era.notFound });
+    },
+  );
 
-  it('loses and overwrites nothing in the jar of a client', async () => {
+  it('an instance with a wrong key loses and overwrites nothing in the jar of a client', async () => {
     const { right, wrong, retired } = await instances({});
     let held: object = {};
     const count = async (peer: typeof right) => {
@@ -112,7 +115,7 @@ it.each([
   ['carried', {}],
   ['stored', { store: memoryStore(), flows: { mode: 'stored' } }],
 ] as [string, Partial<ServerValiseOptions>][])(
-  'an instance with a wrong key uses up no answer of a flow, which counts at the others (%s)',
+  'an instance with a wrong key uses up no answer of a flow, and the others accept the answer (%s)',
   async (_, shared) => {
     const flow = async (_args: object, flow: { ask: (key: string, question: typeof name) => unknown }) =>
       text(`hello ${((await flow.ask('who', name)) as { name: string }).name}`);
@@ -129,7 +132,7 @@ it.each([
 );
 
 describe.each(Object.entries(FORMS))('an instance with a wrong key over HTTP (%s)', (_, form) => {
-  it('does not tell an older client that its transport session is gone, and the others go on with it', async () => {
+  it('an instance with a wrong key does not end the transport session of an older client, and the others continue it', async () => {
     const store = memoryStore();
     const open = (keys: string) =>
       listen(form(createValise({ name: 'test', keys, store, sessions: {}, events: { warning: () => {} } })));

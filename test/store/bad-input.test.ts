@@ -55,7 +55,7 @@ const kinds = [
   { scheme: 'sqlite', name: 'state.db' },
 ] as const;
 
-describe('an unknown URL', () => {
+describe('invalid store URLs', () => {
   it.each([
     'mongodb://h/db',
     'sqlite',
@@ -65,26 +65,29 @@ describe('an unknown URL', () => {
     'file:',
     'sqlite:',
     'file://host/x',
-  ])('%j is refused with what would do', async (url) => {
+  ])('The URL %j is refused with a hint at valid ones', async (url) => {
     const error = await errorOf(openStore(url));
     expect(error.code).toBe('store-invalid');
     expect(error.next).toMatch(/file:|sqlite:/);
   });
 
-  it('says nothing of the password in it', async () => {
+  it('The error for an unknown URL does not contain its password', async () => {
     const error = await errorOf(openStore('mysql://me:hunter2@host/db'));
     expect(`${error.message}${error.stack}`).not.toContain('hunter2');
   });
 
-  it.each(kinds)('of $scheme that asks for memory is refused, and makes no file', async ({ scheme }) => {
-    expect(await errorOf(openStore(`${scheme}::memory:`))).toMatchObject({
-      code: 'store-invalid',
-      next: expect.stringContaining('memory:'),
-    });
-    expect(existsSync(':memory:')).toBe(false);
-  });
+  it.each(kinds)(
+    'A URL of $scheme that asks for memory is refused and creates no file',
+    async ({ scheme }) => {
+      expect(await errorOf(openStore(`${scheme}::memory:`))).toMatchObject({
+        code: 'store-invalid',
+        next: expect.stringContaining('memory:'),
+      });
+      expect(existsSync(':memory:')).toBe(false);
+    },
+  );
 
-  it('of a store in memory takes no name, since each is one of its own', async () => {
+  it('A memory: URL with a name is refused, because every memory store is separate', async () => {
     for (const url of ['memory:shop', 'memory://shop'])
       expect(await errorOf(openStore(url))).toMatchObject({
         code: 'store-invalid',
@@ -94,7 +97,7 @@ describe('an unknown URL', () => {
   });
 
   it.each(kinds)(
-    'of $scheme that names the home folder is refused, and makes no file',
+    'A URL of $scheme that names the home folder is refused and creates no file',
     async ({ scheme }) => {
       expect(await errorOf(openStore(`${scheme}:~`))).toMatchObject({
         code: 'store-invalid',
@@ -105,17 +108,20 @@ describe('an unknown URL', () => {
     },
   );
 
-  it.each(kinds)("of $scheme in somebody else's home is refused, and makes no folder", async ({ scheme }) => {
-    expect(await errorOf(openStore(`${scheme}:~bob/state`))).toMatchObject({
-      code: 'store-invalid',
-      message: expect.stringContaining('"~bob"'),
-      next: expect.stringMatching(/full path.*\.\/~bob\/state/),
-    });
-    expect(existsSync('~bob')).toBe(false);
-    await (await openStore(`${scheme}:${folder}/~bob`)).close();
-  });
+  it.each(kinds)(
+    'A URL of $scheme in the home of another user is refused and creates no folder',
+    async ({ scheme }) => {
+      expect(await errorOf(openStore(`${scheme}:~bob/state`))).toMatchObject({
+        code: 'store-invalid',
+        message: expect.stringContaining('"~bob"'),
+        next: expect.stringMatching(/full path.*\.\/~bob\/state/),
+      });
+      expect(existsSync('~bob')).toBe(false);
+      await (await openStore(`${scheme}:${folder}/~bob`)).close();
+    },
+  );
 
-  it('is refused for a bus too', async () => {
+  it('An unknown URL is refused for a bus too', async () => {
     expect((await errorOf(openBus('sqlite:x'))).code).toBe('store-invalid');
     expect((await errorOf(openBus(7 as unknown as string))).code).toBe('store-invalid');
   });
@@ -133,7 +139,7 @@ describe.each(kinds)('a damaged $scheme store', ({ scheme, name }) => {
     rmSync(file);
   });
 
-  it('is kept under another name, and the error says where', async () => {
+  it('A damaged store is renamed, and the error says to which name', async () => {
     const file = `${folder}/${name}`;
     writeFileSync(file, garbage, { mode: 0o600, encoding: 'latin1' });
     const error = await errorOf(openStore(`${scheme}:${file}`));
@@ -143,7 +149,7 @@ describe.each(kinds)('a damaged $scheme store', ({ scheme, name }) => {
     expect(readFileSync(`${folder}/${aside}`, 'latin1')).toBe(garbage);
   });
 
-  it('leaves the way free for a new one, and never overwrites what was kept before', async () => {
+  it('A new store can replace a damaged one, and never overwrites a renamed one', async () => {
     const file = `${folder}/${name}`;
     for (const text of [garbage, `${garbage} again`]) {
       writeFileSync(file, text, { mode: 0o600, encoding: 'latin1' });
@@ -159,7 +165,7 @@ describe.each(kinds)('a damaged $scheme store', ({ scheme, name }) => {
     ]);
   });
 
-  it('is noticed also while it is open, and then every call fails until it is opened again', async () => {
+  it('Damage to an open store is noticed, and every call fails until the store is opened again', async () => {
     const file = `${folder}/${name}`;
     const store = await openStore(`${scheme}:${file}`);
     await store.put('a', 'x'.repeat(100_000));
@@ -186,8 +192,8 @@ describe.each(kinds)('a damaged $scheme store', ({ scheme, name }) => {
   });
 });
 
-describe('a file that is somebody else’s', () => {
-  it('is refused and left as it is: JSON', async () => {
+describe('a file that is not a store', () => {
+  it('A JSON file of another program is refused and left unchanged', async () => {
     const text = '{"name":"my-package","version":"1.0.0"}';
     writeFileSync(`${folder}/package.json`, text, { mode: 0o600 });
     expect((await errorOf(openStore(`file:${folder}/package.json`))).code).toBe('store-corrupt');
@@ -205,7 +211,7 @@ describe('a file that is somebody else’s', () => {
         ? [{ scheme, what: 'a damaged database', text: `SQLite format 3\0${'\u0007'.repeat(4080)}` }]
         : []),
     ]),
-  )('is refused as $scheme and left as it is: $what', async ({ scheme, text }) => {
+  )('A file of another program is refused as $scheme and left unchanged: $what', async ({ scheme, text }) => {
     const file = `${folder}/theirs`;
     writeFileSync(file, text, { mode: 0o600 });
     expect((await errorOf(openStore(`${scheme}:${file}`))).code).toBe('store-corrupt');
@@ -213,14 +219,14 @@ describe('a file that is somebody else’s', () => {
     expect(readdirSync(folder)).toEqual(['theirs']);
   });
 
-  it('is refused and left as it is: a store of a later version', async () => {
+  it('A store of a later version is refused and left unchanged', async () => {
     writeFileSync(`${folder}/state.json`, '{"valise":2}', { mode: 0o600 });
     const error = await errorOf(openStore(`file:${folder}/state.json`));
     expect(error.code).toBe('store-corrupt');
     expect(readFileSync(`${folder}/state.json`, 'utf8')).toBe('{"valise":2}');
   });
 
-  it('is refused and left as it is: a database', async () => {
+  it('A database of another program is refused and left unchanged', async () => {
     const { openDatabase } = await import('../../src/store/sqlite/library.ts');
     const file = `${folder}/other.db`;
     const other = openDatabase(file);
@@ -232,7 +238,7 @@ describe('a file that is somebody else’s', () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  it('an empty file is nobody’s and becomes a store', async () => {
+  it('An empty file becomes a store', async () => {
     for (const { scheme, name } of kinds) {
       writeFileSync(`${folder}/${name}`, '', { mode: 0o600 });
       const store = await openStore(`${scheme}:${folder}/${name}`);
@@ -242,8 +248,8 @@ describe('a file that is somebody else’s', () => {
   });
 });
 
-describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }) => {
-  it('is refused with the command that mends it', async () => {
+describe.each(kinds)('a $scheme store that others can read', ({ scheme, name }) => {
+  it('A store that others can read is refused, with the command that fixes it', async () => {
     const file = `${folder}/it's ${name}`;
     await (await openStore(`${scheme}:${file}`)).close();
     writeFileSync(file, '', { mode: 0o600, flag: 'a' });
@@ -255,7 +261,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
     await (await openStore(`${scheme}:${file}`)).close();
   });
 
-  it('is refused where everybody may replace it', async () => {
+  it('A store in a folder that everybody can write to is refused', async () => {
     chmodSync(folder, 0o777);
     const error = await errorOf(openStore(`${scheme}:${folder}/${name}`));
     expect(error).toMatchObject({ code: 'store-denied', next: `Run: chmod o-w ${folder}` });
@@ -263,7 +269,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
     await (await openStore(`${scheme}:${folder}/${name}`)).close();
   });
 
-  it('is refused as soon as it is opened to others, until it is mended', async () => {
+  it('An open store fails as soon as others can read it, until that is fixed', async () => {
     const file = `${folder}/${name}`;
     const store = await openStore(`${scheme}:${file}`);
     await store.put('a', 1);
@@ -277,7 +283,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
   });
 
   it.runIf(process.getuid?.() === 0)(
-    'is refused if it is the file of another user in a shared folder',
+    'A store that is the file of another user in a shared folder is refused',
     async () => {
       chmodSync(folder, 0o1777);
       const file = `${folder}/${name}`;
@@ -296,7 +302,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
   );
 
   it.runIf(process.getuid?.() === 0)(
-    'is refused if another user takes it over while it is open',
+    'A store fails if another user takes it over while it is open',
     async () => {
       chmodSync(folder, 0o1777);
       const file = `${folder}/${name}`;
@@ -309,7 +315,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
     },
   );
 
-  it.runIf(process.getuid?.() === 0)('is refused in the folder of another user', async () => {
+  it.runIf(process.getuid?.() === 0)('A store in the folder of another user is refused', async () => {
     chmodSync(folder, 0o777);
     chownSync(folder, 1234, 1234);
     chmodSync(folder, 0o1777);
@@ -320,7 +326,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
     });
   });
 
-  it('is made readable by its owner alone, in a folder for its owner alone', async () => {
+  it('A new store is readable only by its owner, in a folder only for its owner', async () => {
     const before = process.umask(0);
     try {
       const store = await openStore(`${scheme}:${folder}/new/deep/${name}`);
@@ -337,19 +343,19 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
   });
 });
 
-describe.each(kinds)('what cannot be read or written on $scheme', ({ scheme, name }) => {
-  it('a folder in the place of the file is store-unreadable', async () => {
+describe.each(kinds)('unreadable and read-only places of a $scheme store', ({ scheme, name }) => {
+  it('A folder in place of the file fails with store-unreadable', async () => {
     mkdirSync(`${folder}/${name}`, { mode: 0o700 });
     expect((await errorOf(openStore(`${scheme}:${folder}/${name}`))).code).toBe('store-corrupt');
   });
 
-  it('a file in the place of the folder is a typed error', async () => {
+  it('A file in place of the folder fails with a typed error', async () => {
     writeFileSync(`${folder}/file`, 'mine');
     expect((await errorOf(openStore(`${scheme}:${folder}/file/${name}`))).code).toMatch(/^store-/);
     expect(readFileSync(`${folder}/file`, 'utf8')).toBe('mine');
   });
 
-  it('a file that this user may not read is store-unreadable, and stays', async () => {
+  it('A file that this user may not read fails with store-unreadable, and stays', async () => {
     const { folder, own, remove } = userFolder();
     const store = await openStore(`${scheme}:${folder}/${name}`);
     await store.put('a', 1);
@@ -364,7 +370,7 @@ describe.each(kinds)('what cannot be read or written on $scheme', ({ scheme, nam
     remove();
   });
 
-  it('a read-only folder is store-read-only', () => {
+  it('A read-only folder fails with store-read-only', () => {
     const { folder, own, remove } = userFolder();
     own(folder, 0o500);
     const [opened] = asUser([['open', `${scheme}:${folder}/${name}`]]);
@@ -375,7 +381,7 @@ describe.each(kinds)('what cannot be read or written on $scheme', ({ scheme, nam
     remove();
   });
 
-  it('a folder that turns read-only fails the write and keeps what there was', async () => {
+  it('A folder that becomes read-only fails the write and keeps the previous entries', async () => {
     const { folder, own, remove } = userFolder();
     const url = `${scheme}:${folder}/${name}`;
     asUser([
@@ -407,7 +413,7 @@ describe.each(kinds)('what cannot be read or written on $scheme', ({ scheme, nam
 });
 
 describe('a full disk', () => {
-  it('fails the write on file with store-full, keeps what there was, and works again', () => {
+  it('On a full disk, a write to a file store fails with store-full, the entries stay, and later writes work', () => {
     const url = `file:${folder}/state.json`;
     const [, first, full, still, small, also] = withSmallFiles(64, [
       ['open', url],
@@ -425,7 +431,7 @@ describe('a full disk', () => {
 
   const disk = canMakeDisk();
   it.runIf(disk).each(kinds)(
-    'fails the write on $scheme with store-full, keeps what there was, and opens again',
+    'On a full disk, a write to a $scheme store fails with store-full, the entries stay, and the store opens again',
     ({ scheme, name }) => {
       const url = `${scheme}:${folder}/${name}`;
       const [, first, full, still, , , again] = onSmallDisk(folder, '400k', [
@@ -444,7 +450,7 @@ describe('a full disk', () => {
   );
 
   it.runIf(disk).each([2000, 100_000])(
-    'lets all entries of %i bytes be deleted from SQLite, and new ones be written in their place',
+    'On a full disk, all entries of %i bytes can be deleted from SQLite, and new ones can replace them',
     { timeout: 60_000 },
     (size) => {
       const url = `sqlite:${folder}/state.db`;
@@ -469,17 +475,20 @@ describe('a full disk', () => {
     },
   );
 
-  it.runIf(disk).each(kinds)('cannot make a new $scheme store, and says store-full', ({ scheme, name }) => {
-    const outcome = onSmallDisk(folder, '4k', [
-      ['open', `${scheme}:${folder}/${name}`],
-      ['put', 'a', 5_000],
-    ]);
-    expect(outcome.find(({ code }) => code)?.code).toBe('store-full');
-  });
+  it.runIf(disk).each(kinds)(
+    'On a full disk, creating a $scheme store fails with store-full',
+    ({ scheme, name }) => {
+      const outcome = onSmallDisk(folder, '4k', [
+        ['open', `${scheme}:${folder}/${name}`],
+        ['put', 'a', 5_000],
+      ]);
+      expect(outcome.find(({ code }) => code)?.code).toBe('store-full');
+    },
+  );
 });
 
 describe.each(kinds)('keys for a $scheme store', ({ scheme, name }) => {
-  it('that are wrong open nothing and change nothing', async () => {
+  it('Wrong keys open nothing and change nothing', async () => {
     const url = `${scheme}:${folder}/${name}`;
     const keys = generateKey();
     const store = await openStore(url, { keys });
@@ -493,7 +502,7 @@ describe.each(kinds)('keys for a $scheme store', ({ scheme, name }) => {
     await again.close();
   });
 
-  it('that are short, weak or no keys are refused before anything is made', async () => {
+  it('Short, weak or malformed keys are refused before anything is created', async () => {
     for (const [keys, code] of [
       ['c2hvcnQ', 'invalid-key'],
       ['A'.repeat(43), 'invalid-key'],
@@ -507,7 +516,7 @@ describe.each(kinds)('keys for a $scheme store', ({ scheme, name }) => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('that are missing are asked for, by URL and by code', async () => {
+  it('A sealed store asks for missing keys, by URL and by code', async () => {
     const file = `${folder}/${name}`;
     const store = await openStore(`${scheme}:${file}`, { keys: generateKey() });
     await store.put('a', 1);
@@ -518,7 +527,7 @@ describe.each(kinds)('keys for a $scheme store', ({ scheme, name }) => {
     );
   });
 
-  it('that are given for a store written without are refused, and nothing is lost', async () => {
+  it('Keys for a store that was written without keys are refused, and nothing is lost', async () => {
     const url = `${scheme}:${folder}/${name}`;
     const store = await openStore(url);
     await store.put('a', 1);
@@ -531,7 +540,7 @@ describe.each(kinds)('keys for a $scheme store', ({ scheme, name }) => {
 });
 
 describe('a link', () => {
-  it.each(kinds)('to a $scheme store is followed, and stays a link', async ({ scheme, name }) => {
+  it.each(kinds)('A link to a $scheme store is followed and stays a link', async ({ scheme, name }) => {
     mkdirSync(`${folder}/real`, { mode: 0o700 });
     writeFileSync(`${folder}/real/${name}`, '', { mode: 0o600 });
     symlinkSync(`real/${name}`, `${folder}/link`);
@@ -549,18 +558,21 @@ describe('the home of the user', () => {
   const { HOME } = process.env;
   afterEach(() => void Object.assign(process.env, { HOME }));
 
-  it('is never the current folder, though HOME is empty', () => {
+  it('The home folder is never the current folder, even if HOME is empty', () => {
     process.env.HOME = '';
     expect(fullPath('~/.valise/state.db')).toBe(join(userInfo().homedir, '.valise/state.db'));
   });
 });
 
-describe.skipIf(process.platform === 'win32')('what SQLite keeps beside a database', () => {
-  it.each(['-wal', '-shm', '-journal'])('is refused if others can read it: %s', async (suffix) => {
-    const file = `${folder}/state.db`;
-    writeFileSync(`${file}${suffix}`, '', { mode: 0o600 });
-    chmodSync(`${file}${suffix}`, 0o644);
-    const error = await errorOf(openStore(`sqlite:${file}`));
-    expect(error).toMatchObject({ code: 'store-denied', next: `Run: chmod 600 ${file}${suffix}` });
-  });
+describe.skipIf(process.platform === 'win32')('the files that SQLite keeps next to a database', () => {
+  it.each(['-wal', '-shm', '-journal'])(
+    'A SQLite side file that others can read is refused: %s',
+    async (suffix) => {
+      const file = `${folder}/state.db`;
+      writeFileSync(`${file}${suffix}`, '', { mode: 0o600 });
+      chmodSync(`${file}${suffix}`, 0o644);
+      const error = await errorOf(openStore(`sqlite:${file}`));
+      expect(error).toMatchObject({ code: 'store-denied', next: `Run: chmod 600 ${file}${suffix}` });
+    },
+  );
 });

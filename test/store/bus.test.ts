@@ -5,7 +5,7 @@ import { redisBus } from 'mcp-valise/store/redis';
 import { busContract } from 'mcp-valise/testing';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { Assembly, split } from '../../src/store/bus-parts.ts';
+import { Assembly, split } from '../../src/store/postgres/bus.ts';
 import type { Bus } from '../../src/store/types.ts';
 import { service, uniqueName } from '../services.ts';
 import { because } from '../skip.ts';
@@ -22,7 +22,7 @@ const opened = async (opening: Promise<Bus>): Promise<Bus> => {
 describe.skipIf(!redis)('the Redis bus', because('needs Redis'), () => {
   busContract(() => redisBus(redis), { describe, it }, { name: 'redis' });
 
-  it('subscribes once per topic, and no longer than somebody listens', async () => {
+  it('The Redis bus subscribes once per topic, and only while somebody listens', async () => {
     const client = new Redis(redis);
     onTestFinished(() => client.disconnect());
     const namespace = uniqueName();
@@ -38,7 +38,7 @@ describe.skipIf(!redis)('the Redis bus', because('needs Redis'), () => {
     await expect.poll(() => heard).toEqual(['again']);
   });
 
-  it('keeps namespaces apart, and does not mind what others write', async () => {
+  it('Redis buses keep namespaces apart and ignore messages of others', async () => {
     const client = new Redis(redis);
     onTestFinished(() => client.disconnect());
     const [mine, theirs] = [uniqueName(), uniqueName()];
@@ -56,7 +56,7 @@ describe.skipIf(!redis)('the Redis bus', because('needs Redis'), () => {
 describe.skipIf(!postgres)('the PostgreSQL bus', because('needs PostgreSQL'), () => {
   busContract(() => postgresBus(postgres), { describe, it }, { name: 'postgres' });
 
-  it('keeps namespaces apart, and does not mind what others write', async () => {
+  it('PostgreSQL buses keep namespaces apart and ignore messages of others', async () => {
     const pool = new pg.Pool({ connectionString: postgres });
     const [mine, theirs] = [uniqueName(), uniqueName()];
     const bus = await opened(postgresBus(pool, { namespace: mine }));
@@ -82,7 +82,7 @@ describe.skipIf(!postgres)('the PostgreSQL bus', because('needs PostgreSQL'), ()
     await pool.end();
   });
 
-  it('gives its listening connection one statement after the other, however listeners come and go', async () => {
+  it('The PostgreSQL bus sends one statement at a time on its listening connection, however listeners come and go', async () => {
     const pool = new pg.Pool({ connectionString: postgres });
     onTestFinished(() => pool.end());
     let [open, most] = [0, 0];
@@ -105,7 +105,7 @@ describe.skipIf(!postgres)('the PostgreSQL bus', because('needs PostgreSQL'), ()
     await expect.poll(() => heard).toEqual(['here']);
   });
 
-  it('carries messages of every size around the limit of a notification, in order', async () => {
+  it('The PostgreSQL bus carries messages of every size around the limit of a notification, in order', async () => {
     const bus = await opened(postgresBus(postgres, { namespace: uniqueName() }));
     const heard: unknown[] = [];
     await bus.subscribe('t', (message) => heard.push(message));
@@ -119,7 +119,7 @@ describe.skipIf(!postgres)('the PostgreSQL bus', because('needs PostgreSQL'), ()
   });
 });
 
-describe('messages cut into parts', () => {
+describe('messages in parts', () => {
   const assembled = (parts: readonly string[]): string[] => {
     const heard: string[] = [];
     const assembly = new Assembly((_, text) => heard.push(text));
@@ -127,7 +127,7 @@ describe('messages cut into parts', () => {
     return heard;
   };
 
-  it('are each below the limit, and the same when put together', () => {
+  it('Parts of a message are each below the limit, and together give the message', () => {
     const piece = fc.oneof(
       fc.string({ unit: 'grapheme', maxLength: 50 }),
       fc.constantFrom('x'.repeat(7_000), '🧳'.repeat(3_000), 'é'.repeat(4_000)),
@@ -143,11 +143,11 @@ describe('messages cut into parts', () => {
     );
   });
 
-  it('are refused where they would be too many', () => {
+  it('A message with too many parts is refused', () => {
     expect(() => split('x'.repeat(80_000_000))).toThrow(expect.objectContaining({ code: 'store-invalid' }));
   });
 
-  it('are dropped where one is missing, and the next message is not', () => {
+  it('A message with a missing part is dropped, and the next message is not', () => {
     const parts = split('y'.repeat(30_000));
     expect(parts.length).toBe(4);
     for (let lost = 0; lost < parts.length; lost++) {

@@ -46,8 +46,8 @@ function broken(change: (store: Store) => Partial<Store>): () => Store {
   };
 }
 
-describe('the contract', () => {
-  it('passes a store that keeps it', async () => {
+describe('the store contract', () => {
+  it('The contract passes a store that fulfills it', async () => {
     expect(await failuresOf(broken(() => ({})))).toEqual([]);
   });
 
@@ -91,15 +91,15 @@ describe('the contract', () => {
           },
         };
       },
-      /never one again after a delete/,
+      /no version returns after a delete/,
     ],
     [
       'forgets lifetimes',
       ({ put }) => ({ put: (key, value, { ttl: _, ...rest } = {}) => put(key, value, rest) }),
-      /its time is over/,
+      /An entry expires/,
     ],
     [
-      'hands out what it holds',
+      'returns its own objects instead of copies',
       () => {
         const values = new Map<string, Awaited<ReturnType<Store['get']>>>();
         return {
@@ -110,10 +110,10 @@ describe('the contract', () => {
           },
         };
       },
-      /keeps a copy/,
+      /The store keeps a copy/,
     ],
     [
-      'takes a cursor for a number of keys to skip',
+      'uses a cursor as a number of keys to skip',
       ({ list }) => ({
         list: async (prefix, { cursor = '0', limit = 1000 } = {}) => {
           const { keys } = await list(prefix, { limit: 10_000 });
@@ -139,7 +139,7 @@ describe('the contract', () => {
           },
         };
       },
-      /finds unlisted entries/,
+      /scan finds unlisted entries/,
     ],
     [
       'lists keys of another case',
@@ -149,7 +149,7 @@ describe('the contract', () => {
           return { keys: keys.filter((key) => key.toLowerCase().startsWith(prefix.toLowerCase())) };
         },
       }),
-      /prefix by the letter/,
+      /a prefix literally/,
     ],
     [
       'folds keys',
@@ -157,7 +157,7 @@ describe('the contract', () => {
         get: (key) => get(key.normalize()),
         put: (key, ...rest) => put(key.normalize(), ...rest),
       }),
-      /odd keys/,
+      /Keys with unusual characters/,
     ],
     [
       'gives leases to all',
@@ -165,7 +165,7 @@ describe('the contract', () => {
       /one holder/,
     ],
     [
-      'lets anybody give a lease back',
+      'lets anybody release a lease',
       ({ lease }) => {
         let release = async () => {};
         return {
@@ -176,17 +176,17 @@ describe('the contract', () => {
           },
         };
       },
-      /takes it from nobody|ends with its time/,
+      /cannot be renewed once|A lease expires/,
     ],
     [
-      'starts the fence again',
+      'restarts the fence',
       ({ lease }) => ({
         lease: async (key, ttl) => {
           const held = await lease(key, ttl);
           return held && { ...held, fence: 1 };
         },
       }),
-      /until it is given back/,
+      /one holder until it is released/,
     ],
     [
       'keeps leases among the entries',
@@ -196,20 +196,16 @@ describe('the contract', () => {
           return lease(key, ttl);
         },
       }),
-      /apart from the entry/,
+      /separate from the entry/,
     ],
-    ['goes on when closed', () => ({ close: async () => {} }), /refuses what comes after/],
-    [
-      'takes any key',
-      ({ get }) => ({ get: (key) => get(key === '' ? 'empty' : key) }),
-      /refuses what is no key/,
-    ],
-  ])('fails a store that %s', async (_, change, title) => {
+    ['still works after close()', () => ({ close: async () => {} }), /close waits for operations/],
+    ['accepts any key', ({ get }) => ({ get: (key) => get(key === '' ? 'empty' : key) }), /Invalid keys/],
+  ])('The contract fails a store that %s', async (_, change, title) => {
     const failures = await failuresOf(broken(change));
     expect(failures.join('\n')).toMatch(title);
   });
 
-  it('fails a store that tears values when it is killed', async () => {
+  it('The contract fails a store that tears values when it is killed', async () => {
     const { folder, remove } = temporaryFolder();
     const options = { processes: true, execArgv: tsx, scale: 0.5 };
     const module = fileURLToPath(new URL('./torn-store.ts', import.meta.url));
@@ -234,7 +230,7 @@ describe('the contract', () => {
     remove();
   });
 
-  it('runs in node:test as well, with a driver of one’s own', () => {
+  it('The contract runs in node:test too, with a custom driver', () => {
     const file = fileURLToPath(new URL('./own-driver.node.ts', import.meta.url));
     const { stdout, status } = spawnSync(process.execPath, [...tsx, '--test-reporter=tap', file], {
       encoding: 'utf8',
@@ -244,7 +240,7 @@ describe('the contract', () => {
     expect(status).toBe(0);
   });
 
-  it('of a bus gives each listener a copy of its own', async () => {
+  it('The bus contract requires a separate copy for each listener', async () => {
     const bus = memoryBus();
     const heard: unknown[] = [];
     await bus.subscribe('t', (message) => (message as { list: number[] }).list.push(1));

@@ -83,7 +83,7 @@ const PLACES: Record<string, { readonly missing?: boolean; open(): Promise<Place
 };
 
 describe.each(Object.entries(PLACES).filter(([, { missing }]) => !missing))(
-  'A damaged entry of a store in %s',
+  'a damaged entry of a store in %s',
   (_, { open }) => {
     const opened = async () => {
       const place = await open();
@@ -94,7 +94,7 @@ describe.each(Object.entries(PLACES).filter(([, { missing }]) => !missing))(
       return place.store;
     };
 
-    it('is reported with its key, and without its value', async () => {
+    it('A damaged entry is reported with its key and without its value', async () => {
       const store = await opened();
       const error = await store.get('a').catch((thrown: unknown) => thrown);
       expect(error).toMatchObject({
@@ -109,20 +109,20 @@ describe.each(Object.entries(PLACES).filter(([, { missing }]) => !missing))(
       }
     });
 
-    it('leaves the others as they are', async () => {
+    it('A damaged entry does not affect the others', async () => {
       const store = await opened();
       expect(await store.get('b')).toMatchObject({ value: 2 });
       expect((await store.list('')).keys).toEqual(['a', 'b']);
     });
 
-    it('can be deleted', async () => {
+    it('A damaged entry can be deleted', async () => {
       const store = await opened();
       expect(await store.delete('a')).toBe(true);
       expect(await store.get('a')).toBeUndefined();
       expect((await store.list('')).keys).toEqual(['b']);
     });
 
-    it('can be written over, and counts as there', async () => {
+    it('A damaged entry can be overwritten, and counts as existing', async () => {
       const store = await opened();
       expect(await store.put('a', 1, { ifAbsent: true })).toBeUndefined();
       await store.put('a', 1);

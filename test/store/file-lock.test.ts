@@ -34,8 +34,8 @@ function lockOfDeadProcess(): string {
   return readlinkSync(path);
 }
 
-describe('the lock beside a file', () => {
-  it('is held by one at a time', async () => {
+describe('the lock file', () => {
+  it('One process at a time holds the lock', async () => {
     const [one, two] = [fileLock(path), fileLock(path, { patience: 0.05 })];
     await one.acquire();
     expect([one.held(), two.held()]).toEqual([true, false]);
@@ -52,7 +52,7 @@ describe('the lock beside a file', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('passes at once to the next one when its holder was killed, who tidies up', async () => {
+  it('The next process gets the lock of a killed holder at once, and cleans up', async () => {
     const dead = lockOfDeadProcess();
     const told: string[] = [];
     const lock = fileLock(path, { patience: 0, abandoned: (nonce) => told.push(nonce) });
@@ -61,7 +61,7 @@ describe('the lock beside a file', () => {
     expect(told).toEqual([dead.split('.')[3]]);
   });
 
-  it('is not taken for the lock of a process that has the same number by chance', () => {
+  it('A lock is not mistaken for that of a process with the same id', () => {
     const [pid, start, host, nonce] = fileLockText();
     symlinkSync([pid, Number(start) - 1, host, nonce].join('.'), path);
     const lock = fileLock(path, { patience: 1 });
@@ -69,7 +69,7 @@ describe('the lock beside a file', () => {
     expect(lock.held()).toBe(true);
   });
 
-  it('of another machine is believed for a while, and no longer', async () => {
+  it('A lock of another machine is respected only for a while', async () => {
     symlinkSync('1.1.another-host.nonce', path);
     const lock = fileLock(path, { patience: 0.05 });
     await expect(lock.acquire()).rejects.toMatchObject({ code: 'store-busy' });
@@ -79,7 +79,7 @@ describe('the lock beside a file', () => {
     expect(lock.held()).toBe(true);
   });
 
-  it('is understood also where it is a file, as on drives without links', () => {
+  it('A lock that is a file, as on drives without links, is understood', () => {
     const dead = lockOfDeadProcess();
     rmSync(path);
     writeFileSync(path, dead);
@@ -88,7 +88,7 @@ describe('the lock beside a file', () => {
     expect(lock.held()).toBe(true);
   });
 
-  it('is broken by one at a time: whoever sees it being broken waits', () => {
+  it('One process at a time breaks a stale lock, and others wait', () => {
     const dead = lockOfDeadProcess();
     const [pid, start, host] = fileLockText();
     symlinkSync([pid, start, host, 'another breaker'].join('.'), `${path}.break`);
@@ -102,7 +102,7 @@ describe('the lock beside a file', () => {
     expect(existsSync(`${path}.break`)).toBe(false);
   });
 
-  it('that was taken from us in error makes the write start over, and loses nothing', async () => {
+  it('A write starts over and loses nothing if its lock was broken by mistake', async () => {
     const file = `${folder}/state.json`;
     const [one, two] = [fileStore(file), fileStore(file)];
     const program = `import { rmSync } from 'node:fs'; process.send('ready');

@@ -20,7 +20,7 @@ describe('a file store', () => {
   beforeEach(() => ({ folder, remove } = temporaryFolder()));
   afterEach(() => remove());
 
-  it('[C-11] is made with one line, for its owner alone, and leaves one file', async () => {
+  it('[C-11] One line creates a file store, for its owner alone, as one file', async () => {
     const store = fileStore(`${folder}/mcp-state.json`);
     await store.put('github.com', { sessionId: 'abc' });
     await store.close();
@@ -29,7 +29,7 @@ describe('a file store', () => {
   });
 
   it.runIf(process.platform === 'linux')(
-    'fails where no folder can be made, and does not try for ever',
+    'A file store fails if no folder can be created, and stops trying',
     async () => {
       await expect(openStore('file:/proc/nobody/state.json')).rejects.toMatchObject({ code: 'store-failed' });
       writeFileSync(`${folder}/file`, '');
@@ -42,7 +42,7 @@ describe('a file store', () => {
     },
   );
 
-  it('is JSON that a person can read, one entry to a line', async () => {
+  it('A file store is JSON that a person can read, one entry per line', async () => {
     const store = fileStore(`${folder}/state.json`);
     await store.put('a', { x: [1, 'two'] });
     const version = await store.put('__proto__', 'odd');
@@ -54,7 +54,7 @@ describe('a file store', () => {
     await store.close();
   });
 
-  it('sees what a person changed in it by hand', async () => {
+  it('A file store sees changes that a person made by hand', async () => {
     const store = fileStore(`${folder}/state.json`);
     await store.put('colour', 'red');
     const text = readFileSync(`${folder}/state.json`, 'utf8');
@@ -63,7 +63,7 @@ describe('a file store', () => {
     await store.close();
   });
 
-  it('leaves out of the file what is over', async () => {
+  it('A file store omits expired entries from the file', async () => {
     const store = fileStore(`${folder}/state.json`);
     await store.put('over', 'gone', { ttl: 0.01 });
     while (await store.get('over'));
@@ -72,7 +72,7 @@ describe('a file store', () => {
     await store.close();
   });
 
-  it('writes together what comes together', async () => {
+  it('A file store writes concurrent changes together', async () => {
     const store = fileStore(`${folder}/state.json`);
     await store.put('first', 1);
     const numbers = new Set<number>();
@@ -85,7 +85,7 @@ describe('a file store', () => {
     await store.close();
   });
 
-  it.runIf(process.getuid?.() === 0)('stays the file of its owner when root writes to it', async () => {
+  it.runIf(process.getuid?.() === 0)('A file store keeps its owner when root writes to it', async () => {
     const file = `${folder}/state.json`;
     writeFileSync(file, '', { mode: 0o600 });
     chownSync(file, 1234, 1234);
@@ -95,7 +95,7 @@ describe('a file store', () => {
     expect(statSync(file)).toMatchObject({ uid: 1234, gid: 1234 });
   });
 
-  it('is opened by any spelling of its path', async () => {
+  it('Any spelling of its path opens a file store', async () => {
     const before = { home: process.env.HOME, cwd: process.cwd() };
     process.env.HOME = folder;
     try {

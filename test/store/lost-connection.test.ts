@@ -31,7 +31,7 @@ const drivers: Driver[] = [
 const unavailable = expect.objectContaining({ code: 'store-unavailable' });
 
 describe.skipIf(noServices).each(drivers)(
-  '$name, when its server goes away',
+  '$name without its server',
   because('needs servers'),
   ({ name, kill, start, open, openBus }) => {
     // Its own server: nobody else's tests should meet a restart.
@@ -65,7 +65,7 @@ describe.skipIf(noServices).each(drivers)(
       { name, restarts: true, processes: false },
     );
 
-    it('keeps calls waiting until it is back', async () => {
+    it('Calls wait until the server is back', async () => {
       const store = await openHere();
       const version = await store.put('a', 1);
       await server.halt();
@@ -77,7 +77,7 @@ describe.skipIf(noServices).each(drivers)(
       expect(lease?.fence).toBeGreaterThan(0);
     });
 
-    it('fails calls that have waited for their time, says where the server should be, and works again after', async () => {
+    it('Calls fail after their timeout, name the address of the server, and work again later', async () => {
       const store = await openHere({ timeout: 0.3 });
       const lease = (await store.lease('l', 60))!;
       await store.put('a', 1);
@@ -95,7 +95,7 @@ describe.skipIf(noServices).each(drivers)(
       expect((await store.get('a'))?.value).toBe(1);
     });
 
-    it('fails what is under way when the server is killed, or has done it, and works again after', async () => {
+    it('Calls in progress fail or take effect when the server is killed, and work again later', async () => {
       const store = await openHere();
       const codes = new Set<string>();
       const writers = Array.from({ length: 16 }, async (_, writer) => {
@@ -115,7 +115,7 @@ describe.skipIf(noServices).each(drivers)(
       expect(['stop', 'store-unavailable']).toEqual(expect.arrayContaining([...codes]));
     });
 
-    it('never calls a write of its own a conflict, and counts right through restarts', async () => {
+    it('A store never reports its own write as a conflict, and counts correctly through restarts', async () => {
       const store = await openHere();
       let version = (await store.put('count', 0)) as string;
       let value = 0;
@@ -147,7 +147,7 @@ describe.skipIf(noServices).each(drivers)(
       expect(value).toBeLessThanOrEqual(confirmed + doubts);
     });
 
-    it('does not wait for ever for a server that hangs', async () => {
+    it('A store does not wait forever for a server that hangs', async () => {
       const store = await openHere({ timeout: 0.3 });
       await store.put('a', 1);
       const frozen = [server.pid, ...(await childrenOf(server.pid))];
@@ -164,7 +164,7 @@ describe.skipIf(noServices).each(drivers)(
       await works(store);
     });
 
-    it('gives up a connection that died without a word, and works on a new one', async () => {
+    it('A store gives up a connection that died silently and works on a new one', async () => {
       const wire = await layWire(server.url);
       onTestFinished(() => wire.close());
       const store = await open(wire.url, { namespace: uniqueName(), timeout: 0.3 });
@@ -175,7 +175,7 @@ describe.skipIf(noServices).each(drivers)(
       await works(store);
     });
 
-    it('notices that the connection it listens on died without a word, and listens on a new one', async () => {
+    it('A bus notices that its listening connection died silently and listens on a new one', async () => {
       const wire = await layWire(server.url);
       onTestFinished(() => wire.close());
       const [far, near] = [await openBus(wire.url, { timeout: 0.3 }), await openBusHere()];
@@ -191,7 +191,7 @@ describe.skipIf(noServices).each(drivers)(
       expect(heard).not.toContain('lost');
     });
 
-    it('fails to open within its time where there is no server, and names the place', async () => {
+    it('Opening fails within the timeout if there is no server, and names the address', async () => {
       await server.halt();
       try {
         const opening = open(server.url, { namespace: uniqueName(), timeout: 0.3 });
@@ -202,7 +202,7 @@ describe.skipIf(noServices).each(drivers)(
       }
     });
 
-    it('opens once the server is there, where it comes up in time', async () => {
+    it('Opening succeeds if the server starts in time', async () => {
       await server.halt();
       const opening = open(server.url, { namespace: uniqueName() });
       await server.start();
@@ -211,7 +211,7 @@ describe.skipIf(noServices).each(drivers)(
       await store.close();
     });
 
-    it('closes while the server is away', async () => {
+    it('A store closes while the server is down', async () => {
       const store = await open(server.url, { namespace: uniqueName(), timeout: 0.3 });
       const bus = await openBus(server.url, { timeout: 0.3 });
       await bus.subscribe('t', () => {});
@@ -222,7 +222,7 @@ describe.skipIf(noServices).each(drivers)(
       await server.start();
     });
 
-    it('hears messages again after a restart, on every topic, once each', async () => {
+    it('A bus gets messages again after a restart, on every topic, once each', async () => {
       const [one, two] = [await openBusHere(), await openBusHere()];
       const heard: string[] = [];
       for (const topic of ['x', 'y'])
@@ -248,7 +248,7 @@ describe.skipIf(noServices).each(drivers)(
       expect(heard).not.toContain('zended');
     });
 
-    it('subscribes and publishes while the server is away, once it is back; or fails in time', async () => {
+    it('Subscribing and publishing wait for a server that is down, or fail in time', async () => {
       const [patient, hasty] = [await openBusHere(), await openBusHere({ timeout: 0.3 })];
       const heard: unknown[] = [];
       await server.halt();

@@ -15,7 +15,7 @@ const onlyLostReplies = (driver: string) => ({
 });
 const options = { losesReplies: true, processes: false, scale: 0.3 };
 
-describe.skipIf(noServices)('through a network that loses replies', async () => {
+describe.skipIf(noServices)('a network that loses replies', async () => {
   const redis = (await service('redis')) ?? '';
   const postgres = (await service('postgres')) ?? '';
 
@@ -71,7 +71,7 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
     ['redis', redis, (url: string) => redisStore(url, { namespace: uniqueName(), timeout: '1s' })],
     ['postgres', postgres, (url: string) => postgresStore(url, { table: uniqueName(), timeout: '1s' })],
   ] as const)(
-    '%s does not take a write back whose reply was lost because nobody can be reached afterwards',
+    'The %s store does not revert a write whose reply was lost if the server is unreachable afterwards',
     async (_, url, open) => {
       const wire = await layWire(url);
       const store = await open(wire.url);
@@ -141,7 +141,7 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
   ] as const;
 
   it.each(DRIVERS)(
-    '%s does not call it a conflict if the reply was lost and another writer came after',
+    'The %s store reports no conflict if the reply was lost and another writer came after',
     async (_, url, open) => {
       const name = uniqueName();
       const wire = await layWire(url);
@@ -169,7 +169,7 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
   );
 
   it.each(DRIVERS)(
-    '%s says that a write may have been done if its reply was lost and no later attempt got through',
+    'The %s store says that a write may have been done if its reply was lost and no later attempt got through',
     async (_, url, open) => {
       const name = uniqueName();
       const wire = await layWire(url);

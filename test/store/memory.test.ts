@@ -12,7 +12,7 @@ storeContract(
 busContract(() => memoryBus('contract'), { describe, it }, { name: 'memory' });
 
 describe('a memory bus', () => {
-  it('without a name is heard by nobody else', async () => {
+  it('A memory bus without a name shares messages with no other bus', async () => {
     const [one, two] = [memoryBus(), memoryBus()];
     const heard: unknown[] = [];
     await two.subscribe('topic', (message) => heard.push(message));

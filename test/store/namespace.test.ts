@@ -17,7 +17,7 @@ storeContract(
 );
 
 describe('namespaces of one store', () => {
-  it('do not see each other', async () => {
+  it('Namespaces do not see each other', async () => {
     const store = memoryStore();
     const [one, two] = [namespaced(store, 'one/'), namespaced(store, 'two/')];
     await one.put('a', 1);
@@ -31,7 +31,7 @@ describe('namespaces of one store', () => {
     expect((await store.list('')).keys).toEqual(['two/a']);
   });
 
-  it('read a page of entries at once if the store does, and never those of another', async () => {
+  it('Namespaces read a page of entries at once if the store does, and never those of another', async () => {
     const { folder, remove } = temporaryFolder();
     const store = await openStore(`sqlite:${folder}/state.db`);
     for (const key of ['one/a', 'one/b', 'one/c', 'two/a']) await store.put(key, key);
@@ -46,7 +46,7 @@ describe('namespaces of one store', () => {
     remove();
   });
 
-  it('are opened with prefix, and each may have keys of its own', async () => {
+  it('The prefix option opens namespaces, and each may have its own keys', async () => {
     const { folder, remove } = temporaryFolder();
     const url = `sqlite:${folder}/state.db`;
     const [keysOne, keysTwo] = [generateKey(), generateKey()];

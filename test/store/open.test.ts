@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openBus, openStore } from '../../src/store/index.ts';
-import { contentionCases } from '../../src/testing/contract-contention.ts';
+import { contentionCases } from '../../src/testing/contract-entries.ts';
 import { service, uniqueName } from '../services.ts';
 import { because } from '../skip.ts';
 import { temporaryFolder, tsx } from './places.ts';
@@ -12,7 +12,7 @@ let remove: () => void;
 beforeEach(() => ({ folder, remove } = temporaryFolder()));
 afterEach(() => remove());
 
-describe('a store is chosen by its URL', () => {
+describe('stores by URL', () => {
   const urls: [string, (() => string) | undefined][] = [
     ['memory:', () => 'memory:'],
     ['file:PATH', () => `file:${folder}/state.json`],
@@ -22,18 +22,22 @@ describe('a store is chosen by its URL', () => {
     ['postgresql://…', postgres ? () => postgres.replace(/^postgres:/, 'postgresql:') : undefined],
   ];
   for (const [name, url] of urls) {
-    it.skipIf(!url)(`[C-10] ${name}`, because('needs a server that is not here'), async () => {
-      const prefix = `${uniqueName()}/`;
-      const store = await openStore(url?.() as string, { prefix, timeout: '20s' });
-      const version = await store.put('a', { b: 1 }, { ttl: 60 });
-      expect(await store.get('a')).toMatchObject({ value: { b: 1 }, version });
-      expect(await store.list('')).toEqual({ keys: ['a'] });
-      expect(await store.delete('a')).toBe(true);
-      await store.close();
-    });
+    it.skipIf(!url)(
+      `[C-10] The URL ${name} opens a store`,
+      because('needs a server that is not here'),
+      async () => {
+        const prefix = `${uniqueName()}/`;
+        const store = await openStore(url?.() as string, { prefix, timeout: '20s' });
+        const version = await store.put('a', { b: 1 }, { ttl: 60 });
+        expect(await store.get('a')).toMatchObject({ value: { b: 1 }, version });
+        expect(await store.list('')).toEqual({ keys: ['a'] });
+        expect(await store.delete('a')).toBe(true);
+        await store.close();
+      },
+    );
   }
 
-  it('and so is a bus', async () => {
+  it('A bus is chosen by its URL', async () => {
     for (const url of ['memory:', redis, postgres]) {
       if (!url) continue;
       const bus = await openBus(url);
@@ -45,7 +49,7 @@ describe('a store is chosen by its URL', () => {
     }
   });
 
-  it.each(['file', 'sqlite'])('[C-09] %s is safe for several processes at once', async (scheme) => {
+  it.each(['file', 'sqlite'])('[C-09] Several processes can use %s safely at once', async (scheme) => {
     const url = `${scheme}:${folder}/state`;
     for (const { run } of contentionCases) {
       const open = () => openStore(url);

@@ -1,6 +1,6 @@
-import type { ValiseErrorCode } from '../../src/error-codes.ts';
-import { ValiseError } from '../../src/errors.ts';
-import type { Json } from '../../src/json.ts';
+import type { ValiseErrorCode } from '../../src/core/error-codes.ts';
+import { ValiseError } from '../../src/core/errors.ts';
+import type { Json } from '../../src/core/json.ts';
 import type { Store } from '../../src/store/types.ts';
 
 // A driver as somebody else would write it, with nothing of ours but the types and the error: about fifty lines.

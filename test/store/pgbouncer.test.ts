@@ -31,7 +31,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
     { name: 'postgres behind PgBouncer', processes: false, scale: 0.05 },
   );
 
-  it('swaps connections between clients, so that statements cannot stay prepared', async () => {
+  it('PgBouncer swaps connections between clients, so that statements cannot stay prepared', async () => {
     const client = new pg.Client(url);
     await client.connect();
     onTestFinished(() => client.end());
@@ -39,7 +39,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
     expect(rows[0].pid).not.toBe((client as unknown as { processID: number }).processID);
   });
 
-  it('carries two hundred writes at once, by URL and on a pool of the caller', async () => {
+  it('PgBouncer carries two hundred concurrent writes, by URL and on a pool of the caller', async () => {
     const pool = new pg.Pool({ connectionString: url, max: 20 });
     onTestFinished(() => pool.end());
     for (const source of [url, pool]) {
@@ -52,7 +52,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
     }
   });
 
-  it('is named by the error of a bus, which cannot hear through it', async () => {
+  it('The error of a bus that cannot listen through PgBouncer names it', async () => {
     const bus = await openBus(url, { timeout: 5 });
     onTestFinished(() => bus.close());
     await expect(bus.subscribe('topic', () => {})).rejects.toMatchObject({
@@ -61,7 +61,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
     });
   });
 
-  it('lets a bus speak to one that is connected directly', async () => {
+  it('A bus behind PgBouncer can publish to one that is connected directly', async () => {
     const [speaker, hearer] = await Promise.all([openBus(url), openBus(direct)]);
     onTestFinished(async () => void (await Promise.all([speaker.close(), hearer.close()])));
     const heard: unknown[] = [];
@@ -71,7 +71,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
     await expect.poll(() => heard).toEqual([{ n: 1 }]);
   });
 
-  it('is told from a server that is reached directly, where statements stay prepared', async () => {
+  it('A store distinguishes PgBouncer from a direct server, on which statements stay prepared', async () => {
     for (const [place, prepared] of [
       [url, 0],
       [direct, 1],
@@ -88,7 +88,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
     }
   });
 
-  it('takes ?prepare=false in the URL', async () => {
+  it('A store behind PgBouncer accepts ?prepare=false in the URL', async () => {
     const store = await openStore(`${url}?prepare=false`);
     onTestFinished(() => store.close());
     expect(await store.get(uniqueName())).toBeUndefined();

@@ -34,7 +34,7 @@ describe.skipIf(!url)('the PostgreSQL store', because('needs PostgreSQL'), () =>
 });
 
 describe.skipIf(!url)('the PostgreSQL store and bus, by URL', because('needs PostgreSQL'), () => {
-  it.each(['postgres:', 'postgresql:'])('are opened by openStore and openBus with %s', async (protocol) => {
+  it.each(['postgres:', 'postgresql:'])('openStore and openBus open PostgreSQL with %s', async (protocol) => {
     const prefix = uniqueName();
     const there = url.replace(/^\w+:/, protocol);
     const store = await openStore(there, { prefix, timeout: '5s' });
@@ -49,7 +49,7 @@ describe.skipIf(!url)('the PostgreSQL store and bus, by URL', because('needs Pos
   });
 });
 
-describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'), () => {
+describe.skipIf(!url)('details of the PostgreSQL store', because('needs PostgreSQL'), () => {
   const pool = new pg.Pool({ connectionString: url, max: 4 });
   let table: string;
   let store: Store;
@@ -88,7 +88,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     return last;
   };
 
-  it('creates its table once, though many open it at the same moment', async () => {
+  it('The PostgreSQL store creates its table once, even if many open it at the same time', async () => {
     const fresh = uniqueName();
     const stores = await Promise.all(
       Array.from({ length: 12 }, () => postgresStore(url, { table: fresh, connections: 1 })),
@@ -98,7 +98,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await Promise.all(stores.map((one) => one.close()));
   });
 
-  it('takes a schema, and a table that somebody else made for a user who may not', async () => {
+  it('The PostgreSQL store accepts a schema, and a table that somebody else created for a user who may not', async () => {
     const schema = uniqueName();
     const role = uniqueName();
     await pool.query(`CREATE SCHEMA ${schema}; CREATE ROLE ${role} LOGIN`);
@@ -113,13 +113,13 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await limited.close();
   });
 
-  it('refuses what is no name of a table', async () => {
+  it('The PostgreSQL store refuses an invalid table name', async () => {
     for (const bad of ['', 'a b', 'Big', 'a"; DROP TABLE x; --', '1a', 'a.b.c', 'x'.repeat(52)]) {
       await expect(postgresStore(url, { table: bad })).rejects.toMatchObject({ code: 'store-invalid' });
     }
   });
 
-  it('works through a pool of the caller, and leaves it open', async () => {
+  it('The PostgreSQL store works through a pool of the caller and leaves it open', async () => {
     const other = await postgresStore(pool, { table: uniqueName() });
     await other.put('a', 1);
     expect((await other.get('a'))?.value).toBe(1);
@@ -127,7 +127,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('works without prepared statements', async () => {
+  it('The PostgreSQL store works without prepared statements', async () => {
     const other = await postgresStore(pool, { table, prepare: false });
     const version = (await other.put('a', 1, { ttl: 60 }))!;
     expect(await other.put('a', 2, { ifVersion: version })).toEqual(expect.any(String));
@@ -140,7 +140,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await other.close();
   });
 
-  it('lists by bytes in a database that sorts as people do, and finds by index', async () => {
+  it('The PostgreSQL store lists by bytes in a database with a language collation, and uses the index', async () => {
     const database = uniqueName();
     await pool.query(
       `CREATE DATABASE ${database} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C.UTF-8'`,
@@ -156,7 +156,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await pool.query(`DROP DATABASE ${database} WITH (FORCE)`);
   });
 
-  it('finds a page by its index, however many keys follow the prefix', async () => {
+  it('The PostgreSQL store finds a page by its index, however many keys follow the prefix', async () => {
     await pool.query(
       `INSERT INTO ${table} SELECT 0, 'k/' || n, '1', 'v' FROM generate_series(1, 20000) AS n; ANALYZE ${table}`,
     );
@@ -174,7 +174,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     expect((await store.list('k/77')).keys.length).toBe(111);
   });
 
-  it('counts right where transactions are serialisable by default', async () => {
+  it('The PostgreSQL store counts correctly if transactions are serializable by default', async () => {
     const strict = new pg.Pool({
       connectionString: url,
       options: '-c default_transaction_isolation=serializable',
@@ -196,7 +196,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await strict.end();
   });
 
-  it('removes rows whose time is long over with later writes, some at a time, and none that live', async () => {
+  it('The PostgreSQL store deletes long-expired rows with later writes, some at a time, and no live rows', async () => {
     await store.put('lives', 1, { ttl: 3600 });
     await store.put('stays', 1);
     await store.lease('held', 3600);
@@ -216,7 +216,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     expect(await count('kind < 2')).toBe(4);
   });
 
-  it('updates rows in place, without touching an index (HOT), though every write changes the expiry', async () => {
+  it('The PostgreSQL store updates rows in place, without touching an index (HOT), though every write changes the expiry', async () => {
     for (let n = 0; n < 20; n++) await store.put(`k${n}`, n, { ttl: 600 });
     await pool.query(`SELECT pg_stat_reset_single_table_counters('${table}'::regclass)`);
     const writer = await postgresStore(url, { table });
@@ -235,7 +235,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     expect((await updates()).hot / 500).toBeGreaterThan(0.9);
   });
 
-  it('upgrades a table of format 1 in place, and keeps its entries', async () => {
+  it('The PostgreSQL store upgrades a table of format 1 in place and keeps its entries', async () => {
     const old = uniqueName();
     await pool.query(`CREATE TABLE ${old} (kind smallint NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL,
         version text NOT NULL, expires_at timestamptz, PRIMARY KEY (kind, key));
@@ -252,13 +252,13 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await Promise.all(stores.map((one) => one.close()));
   });
 
-  it('refuses a table of a later version, and touches nothing', async () => {
+  it('The PostgreSQL store refuses a table of a later version and changes nothing', async () => {
     await pool.query(`UPDATE ${table} SET value = '3' WHERE kind = 2`);
     await expect(postgresStore(url, { table })).rejects.toMatchObject({ code: 'store-newer' });
     expect(await count()).toBe(1);
   });
 
-  it('names statements by their text, so that two versions behind a pooler never share one', async () => {
+  it('The PostgreSQL store names statements by their text, so that two versions behind a pooler never share one', async () => {
     const other = await postgresStore(pool, { table });
     await other.get('a');
     const { rows } = await pool.query('SELECT name, statement FROM pg_prepared_statements');
@@ -268,7 +268,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await other.close();
   });
 
-  it('uses the first of several hosts that takes writes', async () => {
+  it('The PostgreSQL store uses the first of several hosts that accepts writes', async () => {
     const { port } = new URL(url);
     const several = url.replace(`127.0.0.1:${port}`, `127.0.0.1:1,127.0.0.1:${port}`);
     const other = await postgresStore(several, { table });
@@ -280,20 +280,20 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     });
   });
 
-  it('refuses replicated durability on a server without a synchronous standby', async () => {
+  it('The PostgreSQL store refuses replicated durability on a server without a synchronous standby', async () => {
     await expect(postgresStore(url, { table, durability: 'replicated' })).rejects.toMatchObject({
       code: 'store-failed',
     });
   });
 
-  it('counts the fence on from the last one, also where clocks went back', async () => {
+  it('The PostgreSQL store continues the fence after the last one, even if clocks went back', async () => {
     const lease = (await store.lease('l', 60))!;
     await lease.release();
     await pool.query(`UPDATE ${table} SET value = '9000000000000000' WHERE kind = 1 AND key = 'l'`);
     expect((await store.lease('l', 60))?.fence).toBe(9_000_000_000_000_001);
   });
 
-  it('takes any text as a cursor, a prefix or a version', async () => {
+  it('The PostgreSQL store accepts any text as a cursor, a prefix or a version', async () => {
     await store.put('b', 1);
     for (const odd of ['\0', 'a\0b', '\ud800', '%', '_', "'", 'a b', '']) {
       expect((await store.list('', { cursor: odd })).keys.length).toBeLessThanOrEqual(1);
@@ -308,7 +308,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     expect((await store.list('', { cursor: 'b\0' })).keys).toEqual([]);
   });
 
-  it('says so where something else wrote into its table, or dropped it', async () => {
+  it('The PostgreSQL store reports that another program wrote into its table or dropped it', async () => {
     await store.put('a', 1);
     await pool.query(`UPDATE ${table} SET value = '{broken'`);
     await expect(store.get('a')).rejects.toMatchObject({ code: 'store-corrupt' });
@@ -316,7 +316,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await expect(store.get('a')).rejects.toMatchObject({ code: 'store-failed' });
   });
 
-  it('fails with store-read-only where the database takes no writes, and still reads', async () => {
+  it('The PostgreSQL store fails with store-read-only if the database accepts no writes, and still reads', async () => {
     await store.put('a', 1);
     const frozen = new pg.Pool({ connectionString: url, options: '-c default_transaction_read_only=on' });
     const other = await postgresStore(frozen, { table });
@@ -326,7 +326,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await frozen.end();
   });
 
-  it('fails with store-denied at once for a user it does not know, and shows no password', async () => {
+  it('The PostgreSQL store fails at once with store-denied for an unknown user, and shows no password', async () => {
     const wrong = as('no_such_user', 'wrong-password');
     const error = await postgresStore(wrong, { table, timeout: 20 }).catch((error: Error) => error);
     expect(error).toMatchObject({ code: 'store-denied' });
@@ -337,7 +337,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     await right.close();
   });
 
-  it('fails a call that finds no free connection in time, and gives the connection back that comes too late', async () => {
+  it('The PostgreSQL store fails a call that finds no free connection in time, and releases a connection that comes too late', async () => {
     const small = new pg.Pool({ connectionString: url, max: 1 });
     const other = await postgresStore(small, { table, timeout: 0.3 });
     const held = await small.connect();
@@ -349,8 +349,8 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
   });
 });
 
-describe('the PostgreSQL store, given what it cannot use', () => {
-  it('refuses a bad URL without repeating it', async () => {
+describe('the PostgreSQL store with invalid arguments', () => {
+  it('The PostgreSQL store refuses an invalid URL without repeating it', async () => {
     for (const bad of ['postgres://u:secret@host:99999/db', 'postgres://u:%zzsecret@host/db', 'secret']) {
       const error = await postgresStore(bad).catch((error: Error) => error);
       expect(error).toMatchObject({ code: 'store-invalid' });
@@ -358,7 +358,7 @@ describe('the PostgreSQL store, given what it cannot use', () => {
     }
   });
 
-  it('says what to install where pg is missing', async () => {
+  it('The PostgreSQL store says what to install if pg is missing', async () => {
     const outcome = await withoutPackages(
       'store/postgres/store.ts',
       'postgresStore',

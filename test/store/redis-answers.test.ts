@@ -41,7 +41,7 @@ it.each([
     "READONLY You can't write against a read only replica.",
     { code: 'store-read-only', outcome: 'not-done' },
   ],
-])('Redis names what %s answers, and that nothing was written', async (_, words, expected) => {
+])('The Redis store reports the answer of %s, and that nothing was written', async (_, words, expected) => {
   const { client } = answering((command) => (command === 'evalsha' ? replyError(words) : null));
   const store = await redisStore(client, { timeout: 0.2 });
   await expect(store.put('a', 1)).rejects.toMatchObject(expected);
@@ -50,7 +50,7 @@ it.each([
 it.each([
   'NOSCRIPT No matching script. Please use EVAL.',
   'Too many Cluster redirections. Last error: ReplyError: NOSCRIPT No matching script. Please use EVAL.',
-])('Redis sends the text of a script to a server that says "%s"', async (words) => {
+])('The Redis store sends the text of a script to a server that says "%s"', async (words) => {
   const { client, sent } = answering((command) =>
     command === 'evalsha' ? replyError(words) : command === 'eval' ? 1 : null,
   );

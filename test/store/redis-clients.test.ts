@@ -41,7 +41,7 @@ describe.skipIf(!url)('the Redis store on a client of the caller', because('need
   contractsOn('node-redis', () => node);
   contractsOn('node-redis with RESP3', () => node3);
 
-  it('leaves the client open when the store is closed', async () => {
+  it('Closing the Redis store leaves the client of the caller open', async () => {
     const namespace = uniqueName();
     for (const client of [six, node] as const) {
       const store = await redisStore(client, { namespace });
@@ -53,7 +53,7 @@ describe.skipIf(!url)('the Redis store on a client of the caller', because('need
     }
   });
 
-  it('fails a client that was ended before', async () => {
+  it('The Redis store fails on a client that was closed before', async () => {
     const ended = new Redis(url, { lazyConnect: true });
     ended.disconnect();
     const store = await redisStore(ended, { timeout: 0.3 });

@@ -22,7 +22,7 @@ describe.skipIf(noServices)('a Redis Cluster of three primaries, by URL', async 
     { name: 'redis+cluster', processes: false, scale: 0.05 },
   );
 
-  it('spreads the entries of one namespace evenly over the primaries', async () => {
+  it('A Redis Cluster has the entries of one namespace spread evenly over its primaries', async () => {
     const store = await redisStore(url, { namespace: uniqueName() });
     onTestFinished(() => store.close());
     const client = new Cluster(cluster!.nodes.map(({ url: node }) => node));
@@ -38,7 +38,7 @@ describe.skipIf(noServices)('a Redis Cluster of three primaries, by URL', async 
     expect(Math.max(...added) / Math.min(...added)).toBeLessThan(1.15);
   });
 
-  it('carries messages of the bus between nodes', async () => {
+  it('A Redis Cluster carries messages of the bus between nodes', async () => {
     const [one, other] = await Promise.all([openBus(url), openBus(url)]);
     onTestFinished(async () => void (await Promise.all([one.close(), other.close()])));
     const heard: unknown[] = [];
@@ -48,7 +48,7 @@ describe.skipIf(noServices)('a Redis Cluster of three primaries, by URL', async 
     await expect.poll(() => heard).toEqual([{ n: 1 }]);
   });
 
-  it('is named by the error of a store that was given the URL of one node', async () => {
+  it('The error of a store with the URL of one node names the Redis Cluster', async () => {
     const [node] = cluster!.nodes;
     const store = await openStore(node!.url, { timeout: 5 }).catch((error: Error) => error);
     const errors = [store];
@@ -63,7 +63,7 @@ describe.skipIf(noServices)('a Redis Cluster of three primaries, by URL', async 
 });
 
 describe.skipIf(noServices)('a Redis Cluster with replicas', () => {
-  it('keeps what was acknowledged as replicated when a primary is killed', async () => {
+  it('A Redis Cluster keeps acknowledged replicated writes when a primary is killed', async () => {
     const cluster = await startRedisCluster({ replicas: 1 });
     onTestFinished(() => cluster.stop());
     const store = await redisStore(cluster.url, { durability: 'replicated', timeout: 2 });
@@ -88,7 +88,7 @@ describe.skipIf(noServices)('a Redis Cluster with replicas', () => {
         .toMatchObject({ value: Number(key.slice(5)) });
   });
 
-  it('refuses a replicated write if no replica answers', async () => {
+  it('A Redis Cluster refuses a replicated write if no replica answers', async () => {
     const cluster = await startRedisCluster({ masters: 3 });
     onTestFinished(() => cluster.stop());
     const store = await redisStore(cluster.url, { durability: 'replicated', timeout: 0.5 });
@@ -102,7 +102,7 @@ describe.skipIf(noServices)('a Redis Cluster with replicas', () => {
 });
 
 describe.skipIf(noServices)('Redis Sentinel, by URL', () => {
-  it('moves to the new primary after a failover, and serves what waited', async () => {
+  it('A store on Sentinel moves to the new primary after a failover and serves waiting calls', async () => {
     const fleet = await startRedisSentinel();
     onTestFinished(() => fleet.stop());
     const store = await openStore(fleet.url, { timeout: 60 });
@@ -118,7 +118,7 @@ describe.skipIf(noServices)('Redis Sentinel, by URL', () => {
     'redis://a:1,b:2',
     'redis+sentinel://127.0.0.1:1/name/x',
     'redis+other://a',
-  ])('refuses %s as a URL', async (url) => {
+  ])('A Sentinel store refuses %s as a URL', async (url) => {
     await expect(redisStore(url)).rejects.toMatchObject({ code: 'store-invalid' });
   });
 });

@@ -19,7 +19,7 @@ describe.skipIf(!url)('the Redis store', because('needs Redis'), () => {
       return {
         open: () => redisStore(url, { namespace }),
         process: {
-          module: new URL('../../src/store/redis/store.ts', import.meta.url),
+          module: new URL('../../src/store/redis/index.ts', import.meta.url),
           export: 'redisStore',
           args: [url, { namespace }],
         },
@@ -31,7 +31,7 @@ describe.skipIf(!url)('the Redis store', because('needs Redis'), () => {
 });
 
 describe.skipIf(!url)('the Redis store and bus, by URL', because('needs Redis'), () => {
-  it('are opened by openStore and openBus', async () => {
+  it('openStore and openBus open Redis', async () => {
     const prefix = uniqueName();
     const store = await openStore(url, { prefix, timeout: '5s' });
     const bus = await openBus(url, { timeout: '5s' });
@@ -45,7 +45,7 @@ describe.skipIf(!url)('the Redis store and bus, by URL', because('needs Redis'),
   });
 });
 
-describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
+describe.skipIf(!url)('details of the Redis store', because('needs Redis'), () => {
   const redis = new Redis(url, { lazyConnect: true });
   let namespace: string;
   let store: Store;
@@ -64,7 +64,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     return indexes.flat().sort();
   };
 
-  it('puts an entry, its index and its lease under one hash tag, and spreads keys over all tags', async () => {
+  it('The Redis store puts an entry, its index and its lease under one hash tag, and spreads keys over all tags', async () => {
     for (let n = 0; n < 500; n++) await store.put(`key/${n}`, n, { ttl: 60 });
     await store.lease('key/0', 60);
     const tags = new Set((await names('{*}:e:*')).map((name) => /\{(.*?)\}/.exec(name)![1]));
@@ -73,7 +73,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     expect(await names('{*}:e:key/0')).toEqual([lease.replace(':l:', ':e:')]);
   });
 
-  it('writes an unlisted entry with no index, finds it by its key, and leaves it out of lists', async () => {
+  it('The Redis store writes an unlisted entry without an index, finds it by its key, and omits it from lists', async () => {
     const version = await store.put('hidden', 1, { ttl: 60, unlisted: true });
     expect(await store.get('hidden')).toMatchObject({ value: 1, version });
     expect(await store.put('hidden', 2, { ifAbsent: true, unlisted: true })).toBeUndefined();
@@ -82,7 +82,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     expect(await names('{*}:e')).toEqual([]);
   });
 
-  it('refuses to go on with a scan that another server began', async () => {
+  it('The Redis store refuses to continue a scan that another server began', async () => {
     await store.put('a', 1);
     await expect(store.scan!('', { cursor: 'f00d 17' })).rejects.toMatchObject({
       code: 'store-unavailable',
@@ -91,7 +91,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     });
   });
 
-  it('moves what format 1 wrote into the present format, with versions and lifetimes', async () => {
+  it('The Redis store moves entries of format 1 to the current format, with versions and lifetimes', async () => {
     const old = uniqueName();
     const end = Date.now() + 60_000;
     await redis.set(`{${old}}:entry:a`, 'v1 0 {"n":1}');
@@ -115,7 +115,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     await Promise.all([interrupted.close(), upgraded.close()]);
   });
 
-  it('moves what format 2 wrote, listed or not, to the present tags, with versions and lifetimes', async () => {
+  it('The Redis store moves entries of format 2, listed or not, to the current tags, with versions and lifetimes', async () => {
     const old = uniqueName();
     const end = Date.now() + 60_000;
     await redis.set(`${old}:{layout}`, '2');
@@ -141,14 +141,14 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     await Promise.all([upgraded.close(), again.close()]);
   });
 
-  it('refuses a format of a later version, and touches nothing', async () => {
+  it('The Redis store refuses a format of a later version and changes nothing', async () => {
     const later = uniqueName();
     await redis.set(`${later}:{layout}`, '4');
     await expect(redisStore(url, { namespace: later })).rejects.toMatchObject({ code: 'store-newer' });
     expect(await redis.keys(`*${later}*`)).toEqual([`${later}:{layout}`]);
   });
 
-  it('keeps namespaces apart', async () => {
+  it('The Redis store keeps namespaces apart', async () => {
     const other = await redisStore(url, { namespace: uniqueName() });
     await store.put('a', 1);
     expect(await other.get('a')).toBeUndefined();
@@ -156,7 +156,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     await other.close();
   });
 
-  it('refuses a namespace that would break the hash tag', async () => {
+  it('The Redis store refuses a namespace that would break the hash tag', async () => {
     for (const bad of ['', 'a{b', '}', 'n'.repeat(201)]) {
       await expect(redisStore(url, { namespace: bad })).rejects.toMatchObject({
         code: 'store-invalid',
@@ -164,7 +164,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     }
   });
 
-  it('takes ended keys out of its index when a list meets them', async () => {
+  it('The Redis store removes expired keys from its index when a list meets them', async () => {
     await store.put('ends', 1, { ttl: 0.05 });
     await store.put('stays', 1);
     await ended('ends');
@@ -173,7 +173,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     expect(await indexed()).toEqual(['stays']);
   });
 
-  it('takes ended keys out of its index with later writes, though nobody lists or asks', async () => {
+  it('The Redis store removes expired keys from its index with later writes, without any list or read', async () => {
     await Promise.all(Array.from({ length: 200 }, (_, n) => store.put(`ends/${n}`, 1, { ttl: 0.05 })));
     await ended('ends/199');
     let written = 0;
@@ -188,7 +188,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
       .toBeLessThan(20);
   });
 
-  it('fills pages though most keys of its index have ended', async () => {
+  it('The Redis store fills pages even if most keys of its index have expired', async () => {
     await Promise.all(
       Array.from({ length: 300 }, (_, n) => store.put(`k/${1000 + n}`, n, n % 30 === 0 ? {} : { ttl: 0.05 })),
     );
@@ -199,14 +199,14 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     expect(second).toEqual({ keys: ['k/1180', 'k/1210', 'k/1240', 'k/1270'] });
   });
 
-  it('lists more keys at once than one script looks at', async () => {
+  it('The Redis store lists more keys at once than one script reads', async () => {
     await Promise.all(Array.from({ length: 2500 }, (_, n) => store.put(`many/${n}`, n)));
     const { keys, cursor } = await store.list('many/', { limit: 10_000 });
     expect(new Set(keys).size).toBe(2500);
     expect(cursor).toBeUndefined();
   });
 
-  it('takes any text as a cursor, a prefix or a version', async () => {
+  it('The Redis store accepts any text as a cursor, a prefix or a version', async () => {
     await store.put('b', 1);
     for (const odd of ['\0', '\ud800', '(', '[', '+', '-', 'a b', '']) {
       expect((await store.list('', { cursor: odd })).keys.length).toBeLessThanOrEqual(1);
@@ -221,14 +221,14 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     expect((await store.get('b'))?.value).toBe(1);
   });
 
-  it('goes on when the server forgot its scripts', async () => {
+  it('The Redis store continues when the server has forgotten its scripts', async () => {
     await store.put('a', 1);
     await redis.script('FLUSH');
     expect(await store.put('a', 2)).toEqual(expect.any(String));
     expect((await store.list('')).keys).toEqual(['a']);
   });
 
-  it('says so where something else wrote into its namespace', async () => {
+  it('The Redis store reports that another program wrote into its namespace', async () => {
     await store.put('a', 1);
     const name = (await names('{*}:e:a'))[0]!;
     for (const text of ['nonsense', 'v 0 {broken', ' 0 1', '']) {
@@ -242,95 +242,99 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
   });
 });
 
-describe.skipIf(noServices)('the Redis store, on servers of all sorts', because('needs servers'), () => {
-  const servers: Service[] = [];
-  const start = async (...args: string[]) => {
-    const server = await startRedis({ args });
-    servers.push(server);
-    return server;
-  };
-  afterAll(() => Promise.all(servers.map((server) => server.stop())));
+describe.skipIf(noServices)(
+  'the Redis store on failing and restricted servers',
+  because('needs servers'),
+  () => {
+    const servers: Service[] = [];
+    const start = async (...args: string[]) => {
+      const server = await startRedis({ args });
+      servers.push(server);
+      return server;
+    };
+    afterAll(() => Promise.all(servers.map((server) => server.stop())));
 
-  it('never gives a version or a fence again, though the server lost all its data', async () => {
-    const server = await start();
-    const redis = new Redis(server.url);
-    const store = await redisStore(server.url);
-    const versions = new Set<unknown>();
-    let fence = 0;
-    for (let round = 0; round < 3; round++) {
-      versions.add(await store.put('a', 1));
-      const lease = await store.lease('a', 60);
-      expect(lease?.fence).toBeGreaterThan(fence);
-      expect(Number.isSafeInteger(lease?.fence)).toBe(true);
-      fence = lease!.fence;
-      await redis.flushall();
-    }
-    expect(versions.size).toBe(3);
-    redis.disconnect();
-    await store.close();
-  });
+    it('The Redis store never repeats a version or a fence, even if the server lost all its data', async () => {
+      const server = await start();
+      const redis = new Redis(server.url);
+      const store = await redisStore(server.url);
+      const versions = new Set<unknown>();
+      let fence = 0;
+      for (let round = 0; round < 3; round++) {
+        versions.add(await store.put('a', 1));
+        const lease = await store.lease('a', 60);
+        expect(lease?.fence).toBeGreaterThan(fence);
+        expect(Number.isSafeInteger(lease?.fence)).toBe(true);
+        fence = lease!.fence;
+        await redis.flushall();
+      }
+      expect(versions.size).toBe(3);
+      redis.disconnect();
+      await store.close();
+    });
 
-  it('fails with store-denied at once where user or password are wrong, and shows neither', async () => {
-    const server = await start('--requirepass', 'right-password');
-    const at = (credentials: string) => `redis://${credentials}127.0.0.1:${server.port}`;
-    for (const credentials of ['', ':wrong-password@', 'user:wrong-password@']) {
-      const error = await redisStore(at(credentials), { timeout: 20 }).catch((error: Error) => error);
-      expect(error).toMatchObject({ code: 'store-denied' });
-      expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('wrong-password');
-    }
-    const store = await redisStore(at(':right-password@'));
-    expect(await store.put('a', 1)).toEqual(expect.any(String));
-    expect(inspect(store, { depth: 9, showHidden: true })).not.toContain('right-password');
-    await store.close();
-  });
+    it('The Redis store fails at once with store-denied if user or password are wrong, and shows neither', async () => {
+      const server = await start('--requirepass', 'right-password');
+      const at = (credentials: string) => `redis://${credentials}127.0.0.1:${server.port}`;
+      for (const credentials of ['', ':wrong-password@', 'user:wrong-password@']) {
+        const error = await redisStore(at(credentials), { timeout: 20 }).catch((error: Error) => error);
+        expect(error).toMatchObject({ code: 'store-denied' });
+        expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('wrong-password');
+      }
+      const store = await redisStore(at(':right-password@'));
+      expect(await store.put('a', 1)).toEqual(expect.any(String));
+      expect(inspect(store, { depth: 9, showHidden: true })).not.toContain('right-password');
+      await store.close();
+    });
 
-  it('leaves one set of listeners on its client, however many operations wait for the server', async () => {
-    const server = await start();
-    const redis = new Redis(server.url);
-    redis.on('error', () => {});
-    const store = await redisStore(redis, { timeout: 1 });
-    await store.put('a', 1);
-    const before = redis.listenerCount('ready');
-    await server.stop();
-    await expect.poll(() => redis.status).not.toBe('ready');
-    const waiting = Array.from({ length: 30 }, () => store.get('a').catch(() => undefined));
-    await expect.poll(() => redis.listenerCount('ready')).toBeGreaterThan(before);
-    expect(redis.listenerCount('ready')).toBe(before + 1);
-    await Promise.all(waiting);
-    redis.disconnect();
-  });
+    it('The Redis store leaves one set of listeners on its client, however many operations wait for the server', async () => {
+      const server = await start();
+      const redis = new Redis(server.url);
+      redis.on('error', () => {});
+      const store = await redisStore(redis, { timeout: 1 });
+      await store.put('a', 1);
+      const before = redis.listenerCount('ready');
+      await server.stop();
+      await expect.poll(() => redis.status).not.toBe('ready');
+      const waiting = Array.from({ length: 30 }, () => store.get('a').catch(() => undefined));
+      await expect.poll(() => redis.listenerCount('ready')).toBeGreaterThan(before);
+      expect(redis.listenerCount('ready')).toBe(before + 1);
+      await Promise.all(waiting);
+      redis.disconnect();
+    });
 
-  it('fails with store-read-only on a replica, and still reads', async () => {
-    const primary = await start();
-    const source = await redisStore(primary.url);
-    await source.put('a', 1);
-    const replica = await start('--replicaof', '127.0.0.1', String(primary.port));
-    const store = await redisStore(replica.url, { timeout: 2 });
-    await expect.poll(() => store.get('a'), { timeout: 20_000 }).toMatchObject({ value: 1 });
-    await expect(store.put('a', 2)).rejects.toMatchObject({ code: 'store-read-only' });
-    expect(await store.get('a')).toMatchObject({ value: 1 });
-    await Promise.all([store.close(), source.close()]);
-  });
+    it('The Redis store fails with store-read-only on a replica, and still reads', async () => {
+      const primary = await start();
+      const source = await redisStore(primary.url);
+      await source.put('a', 1);
+      const replica = await start('--replicaof', '127.0.0.1', String(primary.port));
+      const store = await redisStore(replica.url, { timeout: 2 });
+      await expect.poll(() => store.get('a'), { timeout: 20_000 }).toMatchObject({ value: 1 });
+      await expect(store.put('a', 2)).rejects.toMatchObject({ code: 'store-read-only' });
+      expect(await store.get('a')).toMatchObject({ value: 1 });
+      await Promise.all([store.close(), source.close()]);
+    });
 
-  it('fails with store-full where memory is out, keeps what was there, and takes deletes', async () => {
-    const server = await start('--maxmemory', '6mb', '--maxmemory-policy', 'noeviction');
-    const store = await redisStore(server.url);
-    const text = 'x'.repeat(200_000);
-    let count = 0;
-    const error = await (async () => {
-      for (; count < 100; count++) await store.put(`k${count}`, { text });
-    })().catch((error) => error);
-    expect(error).toMatchObject({ code: 'store-full' });
-    expect((await store.list('')).keys.length).toBe(count);
-    expect((await store.get('k0'))?.value).toEqual({ text });
-    for (let n = 0; n < count; n++) expect(await store.delete(`k${n}`)).toBe(true);
-    expect(await store.put('again', 1)).toEqual(expect.any(String));
-    await store.close();
-  });
-});
+    it('The Redis store fails with store-full if the server is out of memory, keeps its entries, and accepts deletes', async () => {
+      const server = await start('--maxmemory', '6mb', '--maxmemory-policy', 'noeviction');
+      const store = await redisStore(server.url);
+      const text = 'x'.repeat(200_000);
+      let count = 0;
+      const error = await (async () => {
+        for (; count < 100; count++) await store.put(`k${count}`, { text });
+      })().catch((error) => error);
+      expect(error).toMatchObject({ code: 'store-full' });
+      expect((await store.list('')).keys.length).toBe(count);
+      expect((await store.get('k0'))?.value).toEqual({ text });
+      for (let n = 0; n < count; n++) expect(await store.delete(`k${n}`)).toBe(true);
+      expect(await store.put('again', 1)).toEqual(expect.any(String));
+      await store.close();
+    });
+  },
+);
 
 describe.skipIf(!url)('the Redis store, in a database of the server', because('needs Redis'), () => {
-  it('keeps to the one that the URL names', async () => {
+  it('The Redis store uses only the database that the URL names', async () => {
     const prefix = uniqueName();
     const [three, query, zero] = await Promise.all(
       ['/3', '?db=3', '/'].map((database) => openStore(`${url}${database}`, { prefix })),
@@ -341,7 +345,7 @@ describe.skipIf(!url)('the Redis store, in a database of the server', because('n
     await Promise.all([three, query, zero].map((store) => store!.close()));
   });
 
-  it('fails to open, as the bus does, where the server has no such database', async () => {
+  it('The Redis store and bus fail to open if the server has no such database', async () => {
     for (const open of [openStore, openBus])
       await expect(open(`${url}/99999`, { timeout: 20 })).rejects.toMatchObject({
         code: 'store-failed',
@@ -349,7 +353,7 @@ describe.skipIf(!url)('the Redis store, in a database of the server', because('n
       });
   });
 
-  it('never goes on in another one, though the server refuses it to a connection that comes back', async () => {
+  it('The Redis store never continues in another database, even if the server refuses it after a reconnect', async () => {
     const server = await startRedis();
     const admin = new Redis(server.url);
     const store = await redisStore(`${server.url}/3`);
@@ -377,8 +381,8 @@ describe.skipIf(!url)('the Redis store, in a database of the server', because('n
   });
 });
 
-describe('the Redis store, given what it cannot use', () => {
-  it('refuses a URL whose database is no number, without repeating it', async () => {
+describe('the Redis store with invalid arguments', () => {
+  it('The Redis store refuses a URL whose database is not a number, without repeating it', async () => {
     for (const bad of ['/abc', '/1secret', '/0/', '/-1', '/1.5', '?db=secret', '/0?db=']) {
       for (const open of [openStore, openBus]) {
         const error = await open(`redis://127.0.0.1:1${bad}`, { timeout: 0.1 }).catch((error) => error);
@@ -388,7 +392,7 @@ describe('the Redis store, given what it cannot use', () => {
     }
   });
 
-  it('refuses a bad URL without repeating it', async () => {
+  it('The Redis store refuses an invalid URL without repeating it', async () => {
     for (const bad of ['redis://u:secret@host:99999', 'redis://u:%zzsecret@host', 'secret']) {
       const error = await redisStore(bad).catch((error: Error) => error);
       expect(error).toMatchObject({ code: 'store-invalid' });
@@ -396,25 +400,25 @@ describe('the Redis store, given what it cannot use', () => {
     }
   });
 
-  it('refuses a bad timeout', async () => {
+  it('The Redis store refuses an invalid timeout', async () => {
     await expect(redisStore('redis://127.0.0.1', { timeout: 'soon' })).rejects.toMatchObject({
       code: 'invalid-argument',
     });
   });
 
-  it('says what to install where ioredis is missing', async () => {
-    const outcome = await withoutPackages('store/redis/store.ts', 'redisStore', 'redis://127.0.0.1:1');
+  it('The Redis store says what to install if ioredis is missing', async () => {
+    const outcome = await withoutPackages('store/redis/index.ts', 'redisStore', 'redis://127.0.0.1:1');
     expect(outcome).toMatchObject({ code: 'missing-package' });
     expect(outcome.message).toContain('npm install ioredis');
   });
 
-  it('finds the client of a package that a bundler has given no name but default', async () => {
+  it('The Redis store finds the client of a package that a bundler exports only as default', async () => {
     const source = `
       class Redis { constructor() { throw new Error('made'); } }
       Redis.Redis = Redis;
       export default Redis;`;
     const url = 'redis://127.0.0.1:1';
-    const outcome = await withoutPackages('store/redis/store.ts', 'redisStore', url, {
+    const outcome = await withoutPackages('store/redis/index.ts', 'redisStore', url, {
       ioredis: source,
     });
     expect(outcome.message).toBe('made');

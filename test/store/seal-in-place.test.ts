@@ -21,7 +21,7 @@ beforeEach(() => {
 });
 afterEach(() => remove());
 
-describe.each(['sqlite', 'file'])('a store on %s: that was begun without keys', (scheme) => {
+describe.each(['sqlite', 'file'])('a plain %s: store', (scheme) => {
   const url = () => `${scheme}:${folder}/state`;
   async function begin(): Promise<void> {
     const plain = await openStore(url());
@@ -30,7 +30,7 @@ describe.each(['sqlite', 'file'])('a store on %s: that was begun without keys', 
     await plain.close();
   }
 
-  it('is not taken for a sealed one, and the error names the command that seals it', async () => {
+  it('A plain store is not treated as sealed, and the error names the command that seals it', async () => {
     await begin();
     await expect(openStore(url(), { keys })).rejects.toMatchObject({
       code: 'store-wrong-key',
@@ -38,7 +38,7 @@ describe.each(['sqlite', 'file'])('a store on %s: that was begun without keys', 
     });
   });
 
-  it('opens with the keys, and only with them, once it has been sealed', async () => {
+  it('A plain store opens with the keys, and only with them, once it has been sealed', async () => {
     await begin();
     expect(await sealInPlace(url(), { keys })).toBe(2);
     await expect(openStore(url())).rejects.toMatchObject({ code: 'store-wrong-key' });
@@ -54,10 +54,10 @@ describe.each(['sqlite', 'file'])('a store on %s: that was begun without keys', 
   });
 });
 
-describe.each(['redis', 'postgres'] as const)('a store on %s that was begun without keys', async (kind) => {
+describe.each(['redis', 'postgres'] as const)('a plain store on %s', async (kind) => {
   const url = await service(kind);
 
-  it.skipIf(!url)('is sealed to its last page', { timeout: 60_000 }, async () => {
+  it.skipIf(!url)('sealInPlace() seals a plain store to its last page', { timeout: 60_000 }, async () => {
     const options = { prefix: `${uniqueName()}/`, timeout: '20s' } as const;
     const plain = await openStore(url as string, options);
     const names = Array.from({ length: 1050 }, (_, at) => `entry-${at}`);
@@ -73,27 +73,30 @@ describe.each(['redis', 'postgres'] as const)('a store on %s that was begun with
     await sealed.close();
   });
 
-  it.skipIf(!url)('is copied, refused with keys, and resealed though nothing in it is listed', async () => {
-    const options = { prefix: `${uniqueName()}/`, timeout: '20s' } as const;
-    const plain = await openStore(url as string, options);
-    await plain.put('hidden', 'secret', { unlisted: true, ttl: 600 });
-    const copy = memoryStore();
-    expect(await copyEntries(plain, copy)).toEqual({ copied: 1, skipped: 0 });
-    expect(await copy.get('hidden')).toMatchObject({ value: 'secret', expiresAt: expect.any(Number) });
-    await expect(copyEntries(copy, plain)).rejects.toMatchObject({ code: 'store-failed' });
-    await plain.close();
-    await expect(openStore(url as string, { keys, ...options })).rejects.toMatchObject({
-      code: 'store-wrong-key',
-    });
-    await sealInPlace(url as string, { keys, ...options });
-    const next = generateKey();
-    const rotating = await openStore(url as string, { keys: `${next},${keys}`, ...options });
-    expect(await reseal(rotating)).toBe(1);
-    await rotating.close();
-    const sealed = await openStore(url as string, { keys: next, ...options });
-    expect(await sealed.get('hidden')).toMatchObject({ value: 'secret' });
-    await sealed.close();
-  });
+  it.skipIf(!url)(
+    'A plain store is copied, refused with keys, and resealed even if none of its entries are listed',
+    async () => {
+      const options = { prefix: `${uniqueName()}/`, timeout: '20s' } as const;
+      const plain = await openStore(url as string, options);
+      await plain.put('hidden', 'secret', { unlisted: true, ttl: 600 });
+      const copy = memoryStore();
+      expect(await copyEntries(plain, copy)).toEqual({ copied: 1, skipped: 0 });
+      expect(await copy.get('hidden')).toMatchObject({ value: 'secret', expiresAt: expect.any(Number) });
+      await expect(copyEntries(copy, plain)).rejects.toMatchObject({ code: 'store-failed' });
+      await plain.close();
+      await expect(openStore(url as string, { keys, ...options })).rejects.toMatchObject({
+        code: 'store-wrong-key',
+      });
+      await sealInPlace(url as string, { keys, ...options });
+      const next = generateKey();
+      const rotating = await openStore(url as string, { keys: `${next},${keys}`, ...options });
+      expect(await reseal(rotating)).toBe(1);
+      await rotating.close();
+      const sealed = await openStore(url as string, { keys: next, ...options });
+      expect(await sealed.get('hidden')).toMatchObject({ value: 'secret' });
+      await sealed.close();
+    },
+  );
 });
 
 describe('sealing in place', () => {
@@ -113,7 +116,7 @@ describe('sealing in place', () => {
       writes-- > 0 ? inner.put(key, value, options) : Promise.reject(new Error('killed')),
   });
 
-  it.each([0, 1, 2, 3, 4])('goes on where it was broken off, after %s writes', async (writes) => {
+  it.each([0, 1, 2, 3, 4])('Sealing continues after an interruption, after %s writes', async (writes) => {
     for (const key of ['a', 'b', 'c']) await inner.put(key, `v1.${key}`);
     await expect(sealInPlace(dying(writes), { keys })).rejects.toThrow('killed');
     await expect(sealedStore(inner, keys).get('a')).rejects.toMatchObject({
@@ -125,7 +128,7 @@ describe('sealing in place', () => {
     for (const key of ['a', 'b', 'c']) expect((await sealed.get(key))?.value).toBe(`v1.${key}`);
   });
 
-  it('seals all with the first key where it goes on with another one, and takes nothing sealed for plain', async () => {
+  it('Sealing that continues with another key seals everything with the first key, and treats no sealed entry as plain', async () => {
     const next = generateKey();
     for (const key of ['a', 'b', 'c']) await inner.put(key, key);
     await expect(sealInPlace(dying(3), { keys })).rejects.toThrow('killed');
@@ -137,7 +140,7 @@ describe('sealing in place', () => {
     for (const key of ['a', 'b', 'c']) expect((await sealed.get(key))?.value).toBe(key);
   });
 
-  it('leaves the store to whoever has begun at the same time with other keys', async () => {
+  it('Sealing stops if another process has started at the same time with other keys', async () => {
     const others = generateKey();
     await inner.put('a', 'plain');
     let begun = false;
@@ -153,7 +156,7 @@ describe('sealing in place', () => {
     expect((await sealedStore(inner, others).get('a'))?.value).toBe('plain');
   });
 
-  it('takes nothing plain into a store that is sealed already', async () => {
+  it('Sealing refuses plain entries in a store that is already sealed', async () => {
     await sealedStore(inner, keys).put('a', 1);
     await inner.put('planted', { admin: true });
     await expect(sealInPlace(inner, { keys })).rejects.toMatchObject({
@@ -164,7 +167,7 @@ describe('sealing in place', () => {
     await expect(sealedStore(inner, keys).get('planted')).rejects.toMatchObject({ code: 'store-wrong-key' });
   });
 
-  it('goes on once what was written without keys has been dropped, by its name, and nothing else has', async () => {
+  it('Sealing continues once plain entries have been dropped by name, and drops nothing else', async () => {
     await sealedStore(inner, keys).put('a', 1);
     await inner.put('planted', { admin: true });
     await inner.put('text', 'plain');
@@ -173,20 +176,20 @@ describe('sealing in place', () => {
     expect((await sealedStore(inner, keys).get('a'))?.value).toBe(1);
   });
 
-  it('drops nothing from a store that is not sealed yet', async () => {
+  it('Sealing drops nothing from a store that is not sealed yet', async () => {
     await inner.put('a', 1);
     await expect(dropPlain(sealedStore(inner, keys))).rejects.toMatchObject({ code: 'store-wrong-key' });
     expect((await inner.get('a'))?.value).toBe(1);
   });
 
-  it('writes a sealed store again with the first key, so that the others can go', async () => {
+  it('Resealing writes a sealed store with the first key, so that the others can be retired', async () => {
     const next = generateKey();
     await sealedStore(inner, keys).put('a', 1);
     expect(await sealInPlace(inner, { keys: `${next},${keys}` })).toBe(1);
     expect((await sealedStore(inner, next).get('a'))?.value).toBe(1);
   });
 
-  it('leaves a store alone of which a part is sealed by itself', async () => {
+  it('Sealing leaves a store unchanged if a part of it is sealed separately', async () => {
     const url = `file:${folder}/state.json`;
     const part = await openStore(url, { keys, prefix: 'part/' });
     await part.put('a', 1);
@@ -197,7 +200,7 @@ describe('sealing in place', () => {
     await again.close();
   });
 
-  it('seals a part by itself', async () => {
+  it('A part of a store can be sealed separately', async () => {
     const url = `file:${folder}/state.json`;
     const part = await openStore(url, { prefix: 'part/' });
     await part.put('a', 1);

@@ -33,7 +33,7 @@ describe('a sealed store', () => {
   });
   afterEach(() => remove());
 
-  it('[C-11] shows names but no values to whoever reads the file', async () => {
+  it('[C-11] A sealed store shows names but no values to a reader of the file', async () => {
     const store = fileStore(`${folder}/mcp-state.json`, { keys });
     await store.put('github', { token: 'gho_verysecret' });
     await store.close();
@@ -42,7 +42,7 @@ describe('a sealed store', () => {
     expect(text).not.toMatch(/verysecret|token/);
   });
 
-  it('notices an entry that has been put under another name', async () => {
+  it('A sealed store notices an entry that was moved to another name', async () => {
     const store = sealedStore(inner, keys);
     await store.put('alice', 'hers');
     await store.put('bob', 'his');
@@ -51,7 +51,7 @@ describe('a sealed store', () => {
     expect((await store.get('alice'))?.value).toBe('hers');
   });
 
-  it('does not bring back an entry whose end was put off by somebody else', async () => {
+  it('A sealed store does not restore an entry whose expiry was extended by somebody else', async () => {
     const store = sealedStore(inner, keys);
     vi.useFakeTimers({ toFake: ['Date'] });
     try {
@@ -69,7 +69,7 @@ describe('a sealed store', () => {
     }
   });
 
-  it('notices an entry whose end was taken away, or that was given one', async () => {
+  it('A sealed store notices an entry whose expiry was removed or added', async () => {
     const store = sealedStore(inner, keys);
     await store.put('a', 1, { ttl: 60 });
     await inner.put('a', (await inner.get('a'))?.value as string);
@@ -79,7 +79,7 @@ describe('a sealed store', () => {
     await expect(store.get('b')).rejects.toMatchObject({ code: 'store-corrupt' });
   });
 
-  it('notices an entry that has been taken from another store with the same keys', async () => {
+  it('A sealed store notices an entry from another store with the same keys', async () => {
     const other = memoryStore();
     const [store, second] = [sealedStore(inner, keys, 'one'), sealedStore(other, keys, 'two')];
     await store.put('a', 1);
@@ -88,7 +88,7 @@ describe('a sealed store', () => {
     await expect(store.get('a')).rejects.toMatchObject({ code: 'store-corrupt' });
   });
 
-  it('notices an entry that was written without the key, or changed', async () => {
+  it('A sealed store notices an entry that was written without the key or changed', async () => {
     const store = sealedStore(inner, keys);
     await store.put('a', 1);
     const token = (await inner.get('a'))?.value as string;
@@ -98,7 +98,7 @@ describe('a sealed store', () => {
     await expect(store.get('a')).rejects.toMatchObject({ code: 'store-corrupt' });
   });
 
-  it('does not show or give away the name it needs for itself', async () => {
+  it('A sealed store neither lists nor returns the entry that it reserves for itself', async () => {
     const store = sealedStore(inner, keys);
     await store.put('valise', 1);
     expect((await inner.list('')).keys).toHaveLength(2);
@@ -108,7 +108,7 @@ describe('a sealed store', () => {
     await expect(store.delete('valise:sealed')).rejects.toMatchObject({ code: 'store-invalid' });
   });
 
-  it('changes its key in three steps: added, everything written again, retired', async () => {
+  it('A sealed store changes its key in three steps: add it, write everything again, retire the old one', async () => {
     const url = `sqlite:${folder}/state.db`;
     const [old, next] = [generateKey(), generateKey()];
     const first = await openStore(url, { keys: old });
@@ -130,7 +130,7 @@ describe('a sealed store', () => {
     await expect(openStore(url, { keys: old })).rejects.toMatchObject({ code: 'store-wrong-key' });
   });
 
-  it('says which entry still needs a key that was retired too soon', async () => {
+  it('A sealed store names the entry that still needs a key that was retired too soon', async () => {
     const [old, next] = [generateKey(), generateKey()];
     await sealedStore(inner, old).put('a', 1);
     await sealedStore(inner, `${next},${old}`).put('b', 2);
@@ -142,7 +142,7 @@ describe('a sealed store', () => {
     });
   });
 
-  it('checks the keys again where the store could not be asked', async () => {
+  it('A sealed store checks the keys again if the store could not be asked', async () => {
     let away = true;
     const flaky: Store = {
       ...inner,
@@ -159,7 +159,7 @@ describe('a sealed store', () => {
     expect(typeof (await store.put('a', 1))).toBe('string');
   });
 
-  it('keeps its keys out of what can be printed', async () => {
+  it('A sealed store does not print its keys', async () => {
     const { inspect } = await import('node:util');
     const store = sealedStore(inner, keys);
     await store.put('a', 1);

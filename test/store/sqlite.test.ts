@@ -21,7 +21,7 @@ storeContract(
 
 const builtIn = process.getBuiltinModule?.('node:sqlite') !== undefined;
 
-describe('an SQLite store', () => {
+describe('a SQLite store', () => {
   let folder: string;
   let file: string;
   let remove: () => void;
@@ -31,7 +31,7 @@ describe('an SQLite store', () => {
   });
   afterEach(() => remove());
 
-  it('uses the SQLite that Node brings where there is one, and better-sqlite3 else', async () => {
+  it('A SQLite store uses the SQLite of Node if there is one, and better-sqlite3 otherwise', async () => {
     await sqliteStore(file).close();
     const loaded = Object.keys(createRequire(import.meta.url).cache).some((path) =>
       path.includes('better-sqlite3'),
@@ -42,20 +42,23 @@ describe('an SQLite store', () => {
   it.each([
     ['is not there', 'better-sqlite3'],
     ['was not built for this system', 'bindings'],
-  ])('says what to install where there is neither, and makes nothing: the package %s', (_, missing) => {
-    const { folder, remove } = userFolder();
-    const blocked = `data:text/javascript,import{Module}from"node:module";const load=Module._load;Module._load=(name,...rest)=>{if(name==="${missing}")throw new Error("not found");return load(name,...rest)}`;
-    const flags = ['--import', blocked, ...(builtIn ? ['--no-experimental-sqlite'] : [])];
-    const [opened] = asUser([['open', `sqlite:${folder}/.valise/state.db`]], { flags });
-    expect(opened).toMatchObject({
-      code: 'missing-package',
-      message: expect.stringContaining('npm install better-sqlite3@12'),
-    });
-    expect(readdirSync(folder)).toEqual([]);
-    remove();
-  });
+  ])(
+    'A SQLite store says what to install if there is neither, and creates nothing: the package %s',
+    (_, missing) => {
+      const { folder, remove } = userFolder();
+      const blocked = `data:text/javascript,import{Module}from"node:module";const load=Module._load;Module._load=(name,...rest)=>{if(name==="${missing}")throw new Error("not found");return load(name,...rest)}`;
+      const flags = ['--import', blocked, ...(builtIn ? ['--no-experimental-sqlite'] : [])];
+      const [opened] = asUser([['open', `sqlite:${folder}/.valise/state.db`]], { flags });
+      expect(opened).toMatchObject({
+        code: 'missing-package',
+        message: expect.stringContaining('npm install better-sqlite3@12'),
+      });
+      expect(readdirSync(folder)).toEqual([]);
+      remove();
+    },
+  );
 
-  it('waits for a writer in another process without holding up this one', async () => {
+  it('A SQLite store waits for a writer in another process without blocking this one', async () => {
     const store = sqliteStore(file);
     const other = openDatabase(file);
     other.exec('BEGIN IMMEDIATE');
@@ -73,7 +76,7 @@ describe('an SQLite store', () => {
     await store.close();
   });
 
-  it('waits for that also when it is closed', async () => {
+  it('A SQLite store waits for a writer in another process also when it closes', async () => {
     const store = sqliteStore(file);
     const other = openDatabase(file);
     other.exec('BEGIN IMMEDIATE');
@@ -86,7 +89,7 @@ describe('an SQLite store', () => {
     expect((await (await openStore(`sqlite:${file}`)).get('a'))?.value).toBe(1);
   });
 
-  it('removes what is over', async () => {
+  it('A SQLite store deletes expired entries', async () => {
     const store = sqliteStore(file);
     await store.lease('over', 0.01);
     await Promise.all(Array.from({ length: 200 }, (_, n) => store.put(`over/${n}`, n, { ttl: 0.01 })));
@@ -99,7 +102,7 @@ describe('an SQLite store', () => {
     database.close();
   });
 
-  it('keeps the fence rising when all leases are gone and the store is opened again', async () => {
+  it('A SQLite store keeps the fence rising when all leases are gone and the store is opened again', async () => {
     let last = 0;
     for (let round = 0; round < 3; round++) {
       const store = sqliteStore(file);
@@ -112,7 +115,7 @@ describe('an SQLite store', () => {
   });
 
   it.each([1, 2, 3, 4])(
-    'is opened where another makes it just before look %i at the new file',
+    'A SQLite store opens if another process creates it just before look %i at the new file',
     async (at) => {
       const prototype = loadSqlite().prototype as Database;
       const { prepare } = prototype;
@@ -135,7 +138,7 @@ describe('an SQLite store', () => {
   );
 
   it.each(['removed', 'replaced'])(
-    'fails where its file is %s while it is open, and says to open it again',
+    'A SQLite store fails if its file is %s while it is open, and says to open it again',
     async (how) => {
       const store = sqliteStore(file);
       await store.put('a', 1);
@@ -157,7 +160,7 @@ describe('an SQLite store', () => {
   );
 
   it.runIf(existsSync('/proc/locks'))(
-    'keeps its lock where this process opens the same file again',
+    'A SQLite store keeps its lock if this process opens the same file again',
     because('needs /proc/locks'),
     async () => {
       // Without it the last of the others to close takes the file beside the database away, and with it what is written later.
@@ -173,7 +176,7 @@ describe('an SQLite store', () => {
     },
   );
 
-  it('is opened for the first time by many at once', async () => {
+  it('Many processes can open a new SQLite store at once', async () => {
     const stores = await Promise.all(Array.from({ length: 8 }, () => openStore(`sqlite:${file}`)));
     await Promise.all(stores.map((store, n) => store.put(`${n}`, n)));
     expect((await stores[0]!.list('')).keys).toHaveLength(8);

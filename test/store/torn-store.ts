@@ -1,6 +1,6 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Json } from '../../src/json.ts';
+import type { Json } from '../../src/core/json.ts';
 import { memoryStore, type Store } from '../../src/store/index.ts';
 
 /** A store that writes its file piece by piece, as one must not. */

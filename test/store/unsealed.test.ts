@@ -33,34 +33,37 @@ describe.each<[string, () => string | undefined, (url: string) => Promise<Store>
   ['sqliteStore', () => `sqlite:${folder}/state`, async (url) => sqliteStore(url.slice(7))],
   ['openStore redis:', () => redis, (url) => openStore(url, { prefix, timeout: '20s' })],
   ['openStore postgres:', () => postgres, (url) => openStore(url, { prefix, timeout: '20s' })],
-])('a store opened without keys by %s that is sealed by somebody else', (kind, where, open) => {
+])('a store that is opened without keys by %s and then sealed by another process', (kind, where, open) => {
   const isRemote = kind.includes('redis') || kind.includes('postgres');
   const options = isRemote ? { keys, prefix, timeout: '20s' as const } : { keys };
   const skip = isRemote && where() === undefined;
 
-  it.skipIf(skip)('gives out nothing sealed as a value, and from then on takes nothing', async () => {
-    const url = where() as string;
-    const plain = await open(url);
-    await plain.put('a', { n: 1 });
-    const { version } = (await plain.get('a'))!;
-    await sealInPlace(url, options);
-    expect(await plain.put('a', { n: 2 }, { ifVersion: version })).toBeUndefined();
-    await expect(plain.get('a')).rejects.toMatchObject(sealed);
-    await expect(plain.put('a', { n: 3 })).rejects.toMatchObject(sealed);
-    await expect(plain.put('b', 1)).rejects.toMatchObject(sealed);
-    await expect(plain.delete('a')).rejects.toMatchObject(sealed);
-    await expect(plain.list('')).rejects.toMatchObject(sealed);
-    await plain.close();
-    const again = await openStore(url, options);
-    expect((await again.get('a'))?.value).toEqual({ n: 1 });
-    expect((await again.list('')).keys).toEqual(['a']);
-    await again.delete('a');
-    await again.close();
-  });
+  it.skipIf(skip)(
+    'A store without keys returns no sealed text as a value, and accepts no writes from then on',
+    async () => {
+      const url = where() as string;
+      const plain = await open(url);
+      await plain.put('a', { n: 1 });
+      const { version } = (await plain.get('a'))!;
+      await sealInPlace(url, options);
+      expect(await plain.put('a', { n: 2 }, { ifVersion: version })).toBeUndefined();
+      await expect(plain.get('a')).rejects.toMatchObject(sealed);
+      await expect(plain.put('a', { n: 3 })).rejects.toMatchObject(sealed);
+      await expect(plain.put('b', 1)).rejects.toMatchObject(sealed);
+      await expect(plain.delete('a')).rejects.toMatchObject(sealed);
+      await expect(plain.list('')).rejects.toMatchObject(sealed);
+      await plain.close();
+      const again = await openStore(url, options);
+      expect((await again.get('a'))?.value).toEqual({ n: 1 });
+      expect((await again.list('')).keys).toEqual(['a']);
+      await again.delete('a');
+      await again.close();
+    },
+  );
 });
 
 describe('a store opened without keys', () => {
-  it('looks before it writes whether it has been sealed, at most once a second', async () => {
+  it('A store without keys checks before a write whether it has been sealed, at most once a second', async () => {
     const url = `sqlite:${folder}/state`;
     const plain = await openStore(url);
     await plain.put('a', 1);
@@ -71,7 +74,7 @@ describe('a store opened without keys', () => {
     await plain.close();
   });
 
-  it('gives out nothing sealed where entries are read page by page', async () => {
+  it('A store without keys returns no sealed text when entries are read page by page', async () => {
     const url = `sqlite:${folder}/state`;
     const plain = await openStore(url);
     await plain.put('a', { n: 1 });
@@ -82,7 +85,7 @@ describe('a store opened without keys', () => {
     await plain.close();
   });
 
-  it('keeps the order of what it is told, and the values of that moment, while it looks', async () => {
+  it('A store without keys keeps the order and the values of writes while it checks', async () => {
     const plain = await openStore(`file:${folder}/state`);
     later();
     const value = { n: 1 };
@@ -94,14 +97,14 @@ describe('a store opened without keys', () => {
     await plain.close();
   });
 
-  it('may hold what looks like a seal', async () => {
+  it('A store without keys may contain values that look sealed', async () => {
     const plain = await openStore(`sqlite:${folder}/state`);
     await plain.put('a', 'v1.is-the-first-version');
     expect((await plain.get('a'))?.value).toBe('v1.is-the-first-version');
     await plain.close();
   });
 
-  it('can be given keys in the same process', async () => {
+  it('A store without keys can get keys in the same process', async () => {
     const plain = await openStore(`sqlite:${folder}/state`);
     await plain.put('a', 1);
     await sealInPlace(plain, { keys });

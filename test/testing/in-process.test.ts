@@ -48,7 +48,7 @@ describe('connectInProcess', () => {
     },
   );
 
-  it('keeps the state of servers apart that have different names', async () => {
+  it('connectInProcess keeps the state of servers with different names apart', async () => {
     const serverValise = createValise(options);
     const valise = await clientValise();
     for (const command of ['one', 'other']) {
@@ -61,7 +61,7 @@ describe('connectInProcess', () => {
 });
 
 describe('linkedTransports', () => {
-  it('copies messages, closes both ends together and refuses to send afterwards', async () => {
+  it('linkedTransports copy messages, close together, and refuse to send afterwards', async () => {
     const [near, far] = linkedTransports();
     const heard = new Promise<unknown>((resolve) => (far.onmessage = resolve));
     const closed = new Promise<void>((resolve) => (far.onclose = resolve));
@@ -91,7 +91,7 @@ describe('handlerFetch', () => {
     },
   );
 
-  it('rejects a request that is aborted, and cancels the body of a response that is', async () => {
+  it('handlerFetch rejects an aborted request, and cancels the body of an aborted response', async () => {
     let cancelled: (reason: unknown) => void = () => undefined;
     const cancel = new Promise<unknown>((resolve) => (cancelled = resolve));
     const endless = new ReadableStream({ cancel: (reason) => cancelled(reason) });

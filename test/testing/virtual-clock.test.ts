@@ -13,7 +13,7 @@ beforeEach(() => void (clock = virtualClock()));
 afterEach(() => clock.restore());
 
 describe('A virtual clock', () => {
-  it('ends the life of entries in a store', async () => {
+  it('a virtual clock expires entries in a store', async () => {
     const store = memoryStore();
     await store.put('key', 'value', { ttl: 3600 });
     await clock.advance('59m');
@@ -23,7 +23,7 @@ describe('A virtual clock', () => {
     await store.close();
   });
 
-  it('lets leases run out', async () => {
+  it('a virtual clock expires leases', async () => {
     const store = memoryStore();
     expect(await store.lease('right', 60)).toBeDefined();
     expect(await store.lease('right', 60)).toBeUndefined();
@@ -32,7 +32,7 @@ describe('A virtual clock', () => {
     await store.close();
   });
 
-  it('ends sessions and expires seals, with client and server in one process', async () => {
+  it('a virtual clock ends sessions and expires seals, with client and server in one process', async () => {
     const serverValise = createValise({
       name: 'shop',
       keys: 'ephemeral',
@@ -67,7 +67,7 @@ describe('A virtual clock', () => {
     );
   });
 
-  it('runs timers in their order when it passes them, and only then', async () => {
+  it('a virtual clock runs timers in order when it passes them, and only then', async () => {
     const ran: string[] = [];
     setTimeout(() => ran.push('hour'), 3_600_000);
     setTimeout(() => ran.push('minute'), 60_000);
@@ -84,7 +84,7 @@ describe('A virtual clock', () => {
     expect(ran.filter((what) => what.startsWith('tick'))).toHaveLength(3);
   });
 
-  it('moves Date and performance.now() alike, and lets real time go on', async () => {
+  it('a virtual clock moves Date and performance.now() alike, and lets real time pass', async () => {
     const [date, measured] = [Date.now(), performance.now()];
     await clock.advance('1h');
     expect(Date.now() - date).toBeGreaterThanOrEqual(3_600_000);
@@ -98,7 +98,7 @@ describe('A virtual clock', () => {
     expect(Date.now()).toBeGreaterThan(before);
   });
 
-  it('is one for the process, and gives the real time back', async () => {
+  it('a process has one virtual clock, which restores the real time', async () => {
     expect(() => virtualClock()).toThrow(expect.objectContaining({ code: 'invalid-argument' }));
     await clock.advance('30d');
     const moved = Date.now();
@@ -111,7 +111,7 @@ describe('A virtual clock', () => {
     next.restore();
   });
 
-  it('stops where timers set each other without end', async () => {
+  it('a virtual clock stops if timers set each other without end', async () => {
     let ended = false;
     const again = (): void => void (ended || setTimeout(again, 1));
     again();

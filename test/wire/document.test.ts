@@ -9,17 +9,17 @@ const examples = [...text.matchAll(/```json\n([\s\S]*?)```/g)].map(
 );
 
 describe('spec/wire.md', () => {
-  it('has the tables of the source', () => {
+  it('spec/wire.md has the tables of the source', () => {
     expect(withTables(text, tables(wire))).toBe(text);
   });
 
-  it('would fail with another name in the source', () => {
+  it('The check of spec/wire.md fails if a name in the source changes', () => {
     const { legacy, modern } = wire.NAMES;
     const changed = { ...wire, NAMES: { legacy, modern: { ...modern, session: 'dev.valise/other' } } };
     expect(withTables(text, tables(changed as unknown as typeof wire))).not.toBe(text);
   });
 
-  it('uses no name with a prefix, method or code in its examples that the source does not know', () => {
+  it('The examples in spec/wire.md use only prefixed names, methods and codes that the source knows', () => {
     const known = new Set(strings([wire.NAMES, wire.CORE]));
     for (const key of examples.flatMap(keys).filter((name) => /^[a-z.]+\.[a-z]+\//.test(name))) {
       expect(known).toContain(key);
@@ -32,7 +32,7 @@ describe('spec/wire.md', () => {
     for (const code of examples.flatMap((example) => values(example, 'code'))) expect(codes).toContain(code);
   });
 
-  it('has examples that the readers take without a problem', () => {
+  it('The readers accept the examples in spec/wire.md without a problem', () => {
     const metas = examples.flatMap((example) => values(example, '_meta'));
     expect(metas.length).toBeGreaterThan(5);
     for (const meta of [...metas, ...examples]) {
@@ -47,7 +47,7 @@ describe('spec/wire.md', () => {
     }
   });
 
-  it('announces as the source does', () => {
+  it('The announcements in spec/wire.md match the source', () => {
     const all = { state: true, sessions: true, rounds: wire.CARRIERS };
     expect(examples).toContainEqual(wire.announceClient(all));
     expect(examples).toContainEqual(wire.announceServer({ state: true, sessions: true }));

@@ -21,7 +21,7 @@ import {
 const KEY = NAMES.legacy.state.session;
 
 describe('hostile state', () => {
-  it('a name such as __proto__ is a name, and changes no prototype', () => {
+  it('A name such as __proto__ is an ordinary name and changes no prototype', () => {
     const { session } = readState(
       JSON.parse(`{"${KEY}":{"__proto__":{"admin":true},"constructor":1,"a":2}}`),
     );
@@ -32,7 +32,7 @@ describe('hostile state', () => {
     expect(session!['toString']).toBeUndefined();
   });
 
-  it('more names than anyone needs are not read at all', () => {
+  it('State with too many names is not read at all', () => {
     const many = Object.fromEntries(
       Array.from({ length: MAX_NAMES + 1 }, (_, index) => [`n${index}`, index]),
     );
@@ -42,7 +42,7 @@ describe('hostile state', () => {
     });
   });
 
-  it('nesting beyond what JSON.stringify can write is refused without running out of stack', () => {
+  it('Nesting beyond what JSON.stringify can write is refused without a stack overflow', () => {
     const deep = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
     expect(isShallow(deep)).toBe(false);
     expect(readState({ [KEY]: { deep } }).problems).toEqual([
@@ -50,19 +50,19 @@ describe('hostile state', () => {
     ]);
   });
 
-  it('nesting up to the limit passes', () => {
+  it('Nesting up to the limit passes', () => {
     const at = (levels: number) => JSON.parse(`${'['.repeat(levels)}${']'.repeat(levels)}`);
     expect(isShallow(at(MAX_DEPTH))).toBe(true);
     expect(isShallow(at(MAX_DEPTH + 1))).toBe(false);
   });
 
-  it('a value that contains itself, as an in-memory transport could bring it, is refused', () => {
+  it('A value that contains itself, as an in-memory transport could pass it, is refused', () => {
     const loop: Record<string, unknown> = {};
     loop['loop'] = loop;
     expect(readState({ [KEY]: { loop } }).session).toBeUndefined();
   });
 
-  it('attributes of names such as __proto__ stay attributes of that name', () => {
+  it('Attributes of names such as __proto__ stay attributes of that name', () => {
     const { session } = readAttributes(
       JSON.parse(`{"${NAMES.legacy.state.attributes}":{"session":{"__proto__":{"max-age":5}}}}`),
     );
@@ -71,12 +71,12 @@ describe('hostile state', () => {
 });
 
 describe('hostile sizes', () => {
-  it('[S-16] a session id longer than a header likes is none', () => {
+  it('[S-16] A session id that is too long for a header is ignored', () => {
     expect(isSessionId('a'.repeat(MAX_SESSION_ID))).toBe(true);
     expect(isSessionId('a'.repeat(MAX_SESSION_ID + 1))).toBe(false);
   });
 
-  it('rounds, pages and filters beyond their limits are problems', () => {
+  it('Rounds, pages and filters beyond their limits are problems', () => {
     const requests = Array.from({ length: MAX_QUESTIONS + 1 }, () => ({ method: 'ping' }));
     expect(isProblem(readDependentRequests({ dependent_requests: { requests } }))).toBe(true);
     expect(
@@ -101,7 +101,7 @@ describe('hostile types', () => {
     { after: 41 },
     { resources: 'file:///a' },
     { resources: [1] },
-  ])('what a listener asks for is a problem, never passed over: %o', (asked) => {
+  ])('An invalid listen request is a problem and is never ignored: %o', (asked) => {
     const [name] = Object.keys(asked);
     expect(readListenParams({ _meta: { [NAMES.legacy.listen]: asked } })).toEqual({
       problem: 'bad-value',
@@ -109,18 +109,18 @@ describe('hostile types', () => {
     });
   });
 
-  it('a listener may say that it does not poll', () => {
+  it('A listener may say that it does not poll', () => {
     expect(readListenParams({ _meta: { [NAMES.legacy.listen]: { poll: false } } })).toEqual({});
   });
 });
 
 describe('hostile names', () => {
-  it('a method named like something every object has is a method without a target', () => {
+  it('A method named like a member of every object is a method without a target', () => {
     expect(methodPath('constructor', { name: 'x' })).toBe('constructor');
     expect(methodPath('__proto__', { name: 'x' })).toBe('__proto__');
   });
 
-  it('a question keyed "problem" is a question', () => {
+  it('A question with the key "problem" is a question', () => {
     const round = readInputRequired({
       resultType: 'input_required',
       inputRequests: { problem: { method: 'elicitation/create' } },
@@ -129,7 +129,7 @@ describe('hostile names', () => {
     expect(round).toEqual({ inputRequests: { problem: { method: 'elicitation/create' } } });
   });
 
-  it('capabilities of an author stay as they are', () => {
+  it('Capabilities of the author stay unchanged', () => {
     const own = {
       extensions: { 'dev.valise/rounds': { carriers: ['state'] }, 'com.example/x': {} },
       tools: {},

@@ -14,7 +14,7 @@ const error = { jsonrpc: '2.0', id: 1, error: { code: -32601, message: 'Method n
 const unreadable = { jsonrpc: '2.0', id: null, error: { code: -32700, message: 'Parse error' } };
 
 describe('the kind of a message', () => {
-  it('is one and only one', () => {
+  it('Every message has exactly one kind', () => {
     const kinds = (message: unknown) => [isRequest, isNotification, isResponse].map((is) => is(message));
     expect(kinds(request)).toEqual([true, false, false]);
     expect(kinds(notification)).toEqual([false, true, false]);
@@ -26,7 +26,7 @@ describe('the kind of a message', () => {
     }
   });
 
-  it('tells success from failure', () => {
+  it('Success and error responses are distinct', () => {
     expect(isResultResponse(result)).toBe(true);
     expect(isResultResponse(error)).toBe(false);
     expect(isErrorResponse(error)).toBe(true);

@@ -7,8 +7,8 @@ const { legacy, modern } = NAMES;
 const META_KEY =
   /^[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*\/[A-Za-z0-9](?:[-_.A-Za-z0-9]*[A-Za-z0-9])?$/;
 
-describe('the table', () => {
-  it('has the drafts’ own names for 2025 peers', () => {
+describe('the name table', () => {
+  it('The name table has the names of the drafts for 2025 peers', () => {
     expect(legacy.state.session).toBe('modelcontextprotocol.io/state/session');
     expect(legacy.state.server).toBe('modelcontextprotocol.io/state/server');
     expect(legacy.session).toBe('io.modelcontextprotocol/session');
@@ -31,7 +31,7 @@ describe('the table', () => {
     expect(legacy.capability).toEqual({ state: 'state', sessions: 'sessions' });
   });
 
-  it('has names of our own for 2026-07-28 peers', () => {
+  it('The name table has Valise names for 2026-07-28 peers', () => {
     expect(modern.state.key).toBe('dev.valise/state');
     expect(modern.session).toBe('dev.valise/session');
     expect(Object.values(modern.method)).toEqual([
@@ -63,7 +63,7 @@ describe('the table', () => {
     expect(legacy.idempotency).toEqual(modern.idempotency);
   });
 
-  it('keeps to the grammar of 2026-07-28 where it writes to such a peer', () => {
+  it('The name table follows the grammar of 2026-07-28 for names that are written to such a peer', () => {
     const { state, session, seq, listen, introduction, extension } = modern;
     for (const key of [
       state.key,
@@ -79,11 +79,11 @@ describe('the table', () => {
     }
   });
 
-  it('keeps out of the codes that 2026-07-28 reserves', () => {
+  it('The name table uses no codes that 2026-07-28 reserves', () => {
     for (const code of Object.values(modern.code)) expect(code < -32768 || code > -32000).toBe(true);
   });
 
-  it('invents nothing under a prefix of others, in either era', () => {
+  it('The name table adds no names under a prefix of others, in either era', () => {
     for (const { state, seq, listen, introduction, extension } of [legacy, modern]) {
       for (const key of [state.attributes, seq, listen, introduction, ...Object.values(extension)]) {
         expect(key).toMatch(/^dev\.valise\//);
@@ -91,7 +91,7 @@ describe('the table', () => {
     }
   });
 
-  it('has announcements, sequence, attributes and listener position alike in both eras', () => {
+  it('The name table has the same announcements, sequence, attributes and listener position in both eras', () => {
     expect(legacy.extension).toEqual(modern.extension);
     expect(legacy.capability).toEqual(modern.capability);
     expect(legacy.seq).toBe(modern.seq);
@@ -101,7 +101,7 @@ describe('the table', () => {
     expect(legacy.annotation).toEqual(modern.annotation);
   });
 
-  it('never writes what only older drafts wrote', () => {
+  it('The name table writes no names that only older drafts used', () => {
     const written = JSON.stringify(NAMES);
     for (const name of [DRAFTS.session, ...Object.values(DRAFTS.method), ...Object.values(DRAFTS.state)]) {
       expect(written).not.toContain(JSON.stringify(name));

@@ -4,17 +4,17 @@ import { describe, expectTypeOf, it } from 'vitest';
 import { type Message, NAMES, type Names, readSession, type SessionReading } from '../../src/wire/index.ts';
 
 describe('types', () => {
-  it('messages of both SDK majors are our messages, with no cast', () => {
+  it('Messages of both SDK majors are Valise messages without a cast', () => {
     expectTypeOf<V1Message>().toExtend<Message>();
     expectTypeOf<V2Message>().toExtend<Message>();
   });
 
-  it('names are literal where the era is known, and uniform where it is not', () => {
+  it('Names are literal types if the era is known, and uniform types if not', () => {
     expectTypeOf(NAMES.modern.session).toEqualTypeOf<'dev.valise/session'>();
     expectTypeOf<(typeof NAMES)['legacy' | 'modern']>().toExtend<Names>();
   });
 
-  it('a reading has to be told apart before it is used', () => {
+  it('A reading has to be narrowed before it is used', () => {
     expectTypeOf(readSession).returns.toEqualTypeOf<SessionReading>();
   });
 });

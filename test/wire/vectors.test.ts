@@ -104,7 +104,7 @@ const run: Record<string, (input: Input) => unknown> = {
     const session = wire.readSessionResult(response.result);
     expect(wire.readCreateParams(params)).toEqual({});
     expect({ jsonrpc: '2.0', id: 1, method: wire.NAMES.legacy.method.create }).toEqual(request);
-    expect(wire.sessionResult('legacy', session as wire.SessionMeta)).toEqual(response.result);
+    expect(wire.sessionResult(session as wire.SessionMeta)).toEqual(response.result);
     return { verb: wire.sessionMethod(method)?.verb, session };
   },
   use: ({ request, response }) => {
@@ -168,16 +168,16 @@ for (const { file, vectors } of files) {
 describe('all vectors', () => {
   const all = files.flatMap(({ vectors }) => vectors);
 
-  it('have ids of their own', () => {
+  it('The vectors have unique ids', () => {
     expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
   });
 
-  it('name rows of the ledger', () => {
+  it('The vectors name rows of the ledger', () => {
     const ledger = readFileSync(new URL('../../spec/requirements.md', import.meta.url), 'utf8');
     for (const row of all.flatMap(({ rows }) => rows)) expect(ledger).toContain(`| ${row} |`);
   });
 
-  it('leave out nothing that can be done with one', () => {
+  it('The vectors cover every kind of operation', () => {
     expect(new Set(all.map(({ input }) => input.do))).toEqual(new Set(Object.keys(run)));
   });
 });

@@ -5,8 +5,8 @@ import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/s
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
-import { instrument, type Link } from '../../src/link/instrument.ts';
-import type { TransportLike } from '../../src/link/transport.ts';
+import type { TransportLike } from '../../src/core/instrument.ts';
+import { type Instrumented, instrument } from '../../src/core/instrument.ts';
 import type { Message } from '../../src/wire/index.ts';
 
 const ping = (id: number): Message => ({ jsonrpc: '2.0', id, method: 'ping' });
@@ -37,7 +37,7 @@ async function pair(): Promise<[TransportLike, TransportLike]> {
 }
 
 describe('instrument', () => {
-  it('shows every message in both directions and keeps the object itself', async () => {
+  it('instrument() shows every message in both directions and keeps the object itself', async () => {
     const [near, far] = await pair();
     const seen: string[] = [];
     const { transport } = instrument(
@@ -64,7 +64,7 @@ describe('instrument', () => {
     expect(arrived).toEqual([ping(1), ping(2)]);
   });
 
-  it('keeps what a hook keeps, and replaces what it replaces', async () => {
+  it('instrument() drops what a hook consumes and replaces what it replaces', async () => {
     const [near, far] = await pair();
     instrument(
       near,
@@ -78,14 +78,14 @@ describe('instrument', () => {
     expect(arrived).toEqual([ping(9)]);
   });
 
-  it('refuses to be attached twice by one owner', async () => {
+  it('instrument() refuses a second attachment of one owner', async () => {
     const [near] = await pair();
     const owner = {};
     instrument(near, owner, {});
     expect(() => instrument(near, owner, {})).toThrow(expect.objectContaining({ code: 'already-connected' }));
   });
 
-  it('composes: the owner that came first is nearest to the wire', async () => {
+  it('instrument() places the owner that attached first nearest to the wire', async () => {
     const [near, far] = await pair();
     const order: string[] = [];
     for (const name of ['first', 'second']) {
@@ -107,7 +107,7 @@ describe('instrument', () => {
   it.each([
     ['v1', () => new StreamableHTTPServerTransport({})],
     ['v2', () => new NodeStreamableHTTPServerTransport({})],
-  ])('goes through the accessors of the %s HTTP server transport', (_major, make) => {
+  ])('instrument() uses the accessors of the %s HTTP server transport', (_major, make) => {
     const transport = make() as unknown as TransportLike & { _webStandardTransport: TransportLike };
     const seen: unknown[] = [];
     instrument(
@@ -135,19 +135,24 @@ describe('instrument', () => {
     ['v1 server, handlers set once,', true, () => new StreamableHTTPServerTransport({})],
     ['v2 server, handlers set once,', true, () => new NodeStreamableHTTPServerTransport({})],
     ['v2 web-standard server, set once,', true, () => new WebStandardStreamableHTTPServerTransport({})],
-  ])('makes no slow dictionary of the transport of a %s however many there are', (_kind, setOnce, make) => {
-    setFlagsFromString('--allow-natives-syntax');
-    const isFast = new Function('object', 'return %HasFastProperties(object)') as (object: object) => boolean;
-    for (let count = 0; count < 3; count++) {
-      const transport = make() as unknown as TransportLike;
-      instrument(transport, {}, { setOnce, inbound: (message) => message });
-      transport.onmessage = () => {};
-      void transport.start();
-      expect(isFast(transport)).toBe(true);
-    }
-  });
+  ])(
+    'instrument() keeps fast properties on the transport of a %s, however many there are',
+    (_kind, setOnce, make) => {
+      setFlagsFromString('--allow-natives-syntax');
+      const isFast = new Function('object', 'return %HasFastProperties(object)') as (
+        object: object,
+      ) => boolean;
+      for (let count = 0; count < 3; count++) {
+        const transport = make() as unknown as TransportLike;
+        instrument(transport, {}, { setOnce, inbound: (message) => message });
+        transport.onmessage = () => {};
+        void transport.start();
+        expect(isFast(transport)).toBe(true);
+      }
+    },
+  );
 
-  it('calls a handler that stood there before once, as the SDKs chain it', async () => {
+  it('instrument() calls an existing handler once, as the SDKs chain it', async () => {
     const [near, far] = await pair();
     const calls: string[] = [];
     near.onmessage = () => void calls.push('before');
@@ -167,7 +172,7 @@ describe('instrument', () => {
     expect(calls).toEqual(['hook', 'before', 'after']);
   });
 
-  it('tells of the close once, and chains its handlers too', async () => {
+  it('instrument() reports the close once, and chains its handlers too', async () => {
     const [near] = await pair();
     const calls: string[] = [];
     near.onclose = () => void calls.push('before');
@@ -199,8 +204,8 @@ describe('instrument', () => {
   describe.each([
     ['v1', HttpV1],
     ['v2', HttpV2],
-  ])('on a transport of %s that sends a message again after signing in', (_, Http) => {
-    it('shows it once', async () => {
+  ])('a transport of %s that sends a message again after signing in', (_, Http) => {
+    it('instrument() shows a message that is sent again once', async () => {
       const { posted, transport } = signingIn(Http);
       let count = 0;
       instrument(
@@ -213,7 +218,7 @@ describe('instrument', () => {
       expect(posted).toMatchObject([{ id: 'mark-1' }, { id: 'mark-1' }, { id: 'mark-2' }]);
     });
 
-    it('shows it once to each of two owners', async () => {
+    it('instrument() shows a message that is sent again once to each of two owners', async () => {
       const { posted, transport } = signingIn(Http);
       const notes: string[] = [];
       instrument(transport, {}, { outbound: (message) => ({ ...noting(notes, 'inner')(message) }) });
@@ -223,7 +228,7 @@ describe('instrument', () => {
       expect(notes).toEqual(['outer', 'inner']);
     });
 
-    it('shows a copy of a message that was sent', async () => {
+    it('instrument() shows a copy of a sent message', async () => {
       const { transport } = signingIn(Http);
       const notes: string[] = [];
       instrument(transport, {}, { outbound: noting(notes, 'seen') });
@@ -234,9 +239,9 @@ describe('instrument', () => {
     });
   });
 
-  it('gives its owner a way past the hooks in both directions', async () => {
+  it('instrument() lets its owner bypass the hooks in both directions', async () => {
     const [near, far] = await pair();
-    const link: Link = instrument(near, {}, { inbound: () => undefined, outbound: () => undefined });
+    const link: Instrumented = instrument(near, {}, { inbound: () => undefined, outbound: () => undefined });
     const arrived: unknown[] = [];
     near.onmessage = (message) => void arrived.push(message);
     far.onmessage = (message) => void arrived.push(message);
@@ -246,11 +251,11 @@ describe('instrument', () => {
   });
 });
 
-describe('instrument, where handlers are set once', () => {
+describe('instrument() with handlers that are set once', () => {
   const waiting = (): [TransportLike, TransportLike] =>
     InMemoryTransport.createLinkedPair() as unknown as [TransportLike, TransportLike];
 
-  it('shows what comes from the start on, also what came before it', async () => {
+  it('instrument() shows messages from the start on, including those that came before it', async () => {
     const [near, far] = waiting();
     const seen: unknown[] = [];
     const link = instrument(near, {}, { setOnce: true, inbound: noting(seen, 'hook') });
@@ -263,7 +268,7 @@ describe('instrument, where handlers are set once', () => {
     expect(seen).toEqual(['hook', ping(1), 'hook', ping(2), ping(3)]);
   });
 
-  it('composes: the owner that came first is nearest to the wire', async () => {
+  it('instrument() places the owner that attached first nearest to the wire if handlers are set once', async () => {
     const [near, far] = waiting();
     const order: string[] = [];
     const hooks = (name: string) => ({
@@ -280,7 +285,7 @@ describe('instrument, where handlers are set once', () => {
     expect(order).toEqual(['out second', 'out first', 'in first', 'in second', 'handler']);
   });
 
-  it('calls handlers that stood there before once, as the SDKs chain them, and tells of the close once', async () => {
+  it('instrument() calls existing handlers once, as the SDKs chain them, and reports the close once', async () => {
     const [near, far] = waiting();
     const calls: string[] = [];
     near.onmessage = () => void calls.push('before');
@@ -315,7 +320,7 @@ describe('instrument, where handlers are set once', () => {
     expect(calls.slice(0, 3)).toEqual(['closed hook', 'closed before', 'closed after']);
   });
 
-  it('refuses to be attached twice by one owner', () => {
+  it('instrument() refuses a second attachment of one owner if handlers are set once', () => {
     const [near] = waiting();
     const owner = {};
     instrument(near, owner, { setOnce: true });

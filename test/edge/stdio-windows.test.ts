@@ -18,7 +18,7 @@ function replace(object: object, name: string, value: unknown): void {
 }
 
 it.skipIf(process.platform === 'win32')(
-  'starts a command that is no executable, such as npx, through the command interpreter on Windows',
+  'On Windows, a command that is not an executable, such as npx, starts through the command interpreter',
   async () => {
     const path = await mkdtemp(join(tmpdir(), 'valise-windows-'));
     onTestFinished(() => rm(path, { recursive: true, force: true }));

@@ -1,7 +1,7 @@
 import * as crypto from 'node:crypto';
 import { createSealer, generateKey, parseKeys } from 'mcp-valise/seal';
 import { describe, expect, it, vi } from 'vitest';
-import { createSealingKeys, OpeningKeys } from '../../src/seal/derived-key.ts';
+import { createSealingKeys, OpeningKeys } from '../../src/seal/cipher.ts';
 import { keysOf } from '../../src/seal/keyring.ts';
 import { bodyOf, refusal, withBody } from './helpers.ts';
 
@@ -54,7 +54,7 @@ describe('sealing', () => {
     expect(new Set(salts).size).toBe(20);
   });
 
-  it('goes on with a new salt after 2^24 tokens', () => {
+  it('continues with a new salt after 2^24 tokens', () => {
     const drawn = vi.fn();
     const next = createSealingKeys(keysOf(keys)[0], drawn);
     const { salt, key: first } = next();

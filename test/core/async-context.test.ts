@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { Course } from '../../src/link/course.ts';
+import { AsyncVariable } from '../../src/core/async-context.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-it('goes along with its course, each value apart, and ends with it', async () => {
-  const one = new Course<string>();
-  const two = new Course<number>();
+it('An async context follows its asynchronous calls, keeps values separate, and ends with them', async () => {
+  const one = new AsyncVariable<string>();
+  const two = new AsyncVariable<number>();
   const seen = () => [one.current, two.current];
   const inner = await one.run('a', async () => {
     await turn();

@@ -5,11 +5,11 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { edgeFetch, withHints } from '../../src/link/edge-fetch.ts';
-import { lowerSse } from '../../src/link/edge-sse.ts';
-import { lineLowering } from '../../src/link/edge-stdio.ts';
-import { StdioClientTransport } from '../../src/link/stdio-client.ts';
-import { raise, takeTop } from '../../src/link/top.ts';
+import { raise, takeTop } from '../../src/edge/drafts.ts';
+import { edgeFetch, withHints } from '../../src/edge/fetch.ts';
+import { lowerSse } from '../../src/edge/sse.ts';
+import { lineLowering } from '../../src/edge/stdio.ts';
+import { StdioClientTransport } from '../../src/edge/stdio-client.ts';
 import type { Message, Response as RpcResponse } from '../../src/wire/index.ts';
 
 const hot = '{"jsonrpc":"2.0","id":1,"method":"ping","state":1.0}';
@@ -48,7 +48,7 @@ function cut(bytes: Uint8Array<ArrayBuffer>, places: readonly number[]): Uint8Ar
 
 describe('the edge of an SSE stream', () => {
   it.each(['\n', '\r\n', '\r'])(
-    'lowers hot events and passes the others, with line ends %j and however it is cut',
+    'The SSE edge lowers relevant events and passes the others, with line ends %j and any chunking',
     async (nl) => {
       const stream = [
         `id: 1`,
@@ -76,13 +76,13 @@ describe('the edge of an SSE stream', () => {
     },
   );
 
-  it('passes cold chunks as the same bytes', async () => {
+  it('The SSE edge passes irrelevant chunks as the same bytes', async () => {
     const chunk = new TextEncoder().encode(`data: ${cold}\n\n`);
     const reader = lowerSse(streamOf([chunk])).getReader();
     expect((await reader.read()).value).toBe(chunk);
   });
 
-  it('is text already for who has it decoded first of all, as both SDKs do', async () => {
+  it('The SSE edge yields text to a reader that decodes it first, as both SDKs do', async () => {
     const bytes = new TextEncoder().encode(`\uFEFFdata: ${hot}\n\ndata: ${cold} ü€😀\n\ndata: unfinished 😀`);
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(), { maxLength: 12 }), async (places) => {
@@ -98,25 +98,25 @@ describe('the edge of an SSE stream', () => {
   it.each([
     ['leniently', { ignoreBOM: true }],
     ['strictly', { fatal: true }],
-  ])('is bytes for who decodes it %s', async (_, options) => {
+  ])('The SSE edge yields bytes to a reader that decodes it %s', async (_, options) => {
     const chunks = cut(new TextEncoder().encode('\uFEFFdata: a 😀\n\n'), [2, 12]);
     const decoded = lowerSse(streamOf(chunks)).pipeThrough(new TextDecoderStream('utf-8', options));
     expect(await joined(decoded)).toBe('data: a 😀\n\n');
   });
 
-  it('keeps the first event of a stream whose mark is cut, as bytes too', async () => {
+  it('The SSE edge keeps the first event of a stream whose byte order mark is split, as bytes too', async () => {
     const bytes = new TextEncoder().encode(`\uFEFFdata: ${cold}\n\n`);
     for (const at of [1, 2, 3]) expect(await through(cut(bytes, [at]))).toBe(`data: ${cold}\n\n`);
   });
 
-  it('stays bytes for who reads it already', async () => {
+  it('The SSE edge keeps yielding bytes to a reader that has already started', async () => {
     const stream = lowerSse(streamOf([new TextEncoder().encode(`data: ${cold}\n\n`)]));
     const reader = stream.getReader();
     expect(() => stream.pipeThrough(new TextDecoderStream())).toThrow(TypeError);
     expect((await reader.read()).value).toBeInstanceOf(Uint8Array);
   });
 
-  it('tells the last id of the events that are whole, however the stream is cut', async () => {
+  it('The SSE edge reports the last id of complete events, however the stream is split', async () => {
     const bytes = new TextEncoder().encode(
       `id: one\ndata: ${cold}\n\ndata: "id: no"\nid:two\n\nid: nul\0\ndata: x\n\n: id: no\n\nid: unfinished\n`,
     );
@@ -131,7 +131,7 @@ describe('the edge of an SSE stream', () => {
     );
   });
 
-  it('reads an event in many chunks with about the work that many events take', async () => {
+  it('The SSE edge reads an event in many chunks with about the work of many events', async () => {
     const [count, size] = [2000, 1024];
     const chunk = (last: string) => new TextEncoder().encode('x'.repeat(size - last.length) + last);
     const work = async (each: string) => {
@@ -147,7 +147,7 @@ describe('the edge of an SSE stream', () => {
     expect(one).toBeLessThan(15 * many);
   });
 
-  it('joins data that is spread over lines, and leaves what is not JSON', async () => {
+  it('The SSE edge joins data over several lines, and leaves other text than JSON unchanged', async () => {
     const out = await through([
       new TextEncoder().encode(
         'data: {"jsonrpc":"2.0","id":1,"method":"ping","state"\ndata: : 7}\n\ndata: "state" no\n\n',
@@ -159,7 +159,7 @@ describe('the edge of an SSE stream', () => {
 });
 
 describe('the edge of a line stream', () => {
-  it('lowers hot lines and passes the others as the same bytes, however the stream is cut', async () => {
+  it('The line edge lowers relevant lines and passes the others as the same bytes, however the stream is split', async () => {
     const bytes = new TextEncoder().encode(`${cold} ü\n${hot}\nnot json "state"\n${cold}`);
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(), { maxLength: 12 }), async (places) => {
@@ -187,7 +187,7 @@ describe('the edge of fetch', () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   }
 
-  it('lowers JSON answers, hot ones only, in one parse', async () => {
+  it('The fetch edge lowers relevant JSON responses in one parse', async () => {
     const url = await serve((request, response) => {
       response.setHeader('content-type', 'application/json; charset=utf-8');
       response.end(request.url === '/hot' ? hot : cold);
@@ -197,14 +197,14 @@ describe('the edge of fetch', () => {
     expect(await (await edgeFetch()(url)).json()).toEqual(JSON.parse(cold));
   });
 
-  it('[R-03] prints an echo to the letter', async () => {
+  it('[R-03] The fetch edge prints an echo exactly', async () => {
     const url = await serve(async (request, response) => response.end(await text(request)));
     const echo = raise({ jsonrpc: '2.0', id: 1, result: {} } as RpcResponse, { state: '{"b": 1.0}' });
     const answer = await edgeFetch()(url, { method: 'POST', body: JSON.stringify(echo) });
     expect(await answer.text()).toBe('{"jsonrpc":"2.0","id":1,"result":{},"state":{"b": 1.0}}');
   });
 
-  it('does the errand of the message: headers, and an answer that the SDKs would throw away', async () => {
+  it('The fetch edge sets the headers of the message, and reads a response that the SDKs would discard', async () => {
     const url = await serve((request, response) => {
       response.setHeader('content-type', 'application/json');
       response.end(
@@ -227,7 +227,7 @@ describe('the stdio client transport', () => {
       process.stdout.write('{"jsonrpc":"2.0","id":5,"method":"ping","state":1.0}\\n' + 'garbage\\n' + JSON.stringify({ jsonrpc: '2.0', method: 'saw', params: { line: String(chunk) } }) + '\\n');
     });`;
 
-  it('[R-03] reads top-level members and prints them to the letter', async () => {
+  it('[R-03] The stdio transport reads top-level members and prints them exactly', async () => {
     const transport = new StdioClientTransport({ command: process.execPath, args: ['-e', script] });
     const messages: Message[] = [];
     const errors: Error[] = [];
@@ -254,7 +254,7 @@ describe('the stdio client transport', () => {
     await closed;
   });
 
-  it('says what is wrong when the command cannot be started, or is gone', async () => {
+  it('The stdio transport says what is wrong if the command cannot be started or has exited', async () => {
     const transport = new StdioClientTransport({ command: 'no-such-command-of-ours' });
     await expect(transport.start()).rejects.toMatchObject({ code: 'server-unreachable' });
     const idle = new StdioClientTransport({ command: process.execPath });

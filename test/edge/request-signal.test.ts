@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
-import { edgeFetch } from '../../src/link/edge-fetch.ts';
+import { edgeFetch } from '../../src/edge/fetch.ts';
 import { endServers, listen } from '../server/http-stage.ts';
 
 afterEach(endServers);
@@ -10,8 +10,8 @@ const json = (response: ServerResponse): void => {
   response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
 };
 
-describe('the signal of a transport, over our edge', () => {
-  it('is not listened to by each request', async () => {
+describe('the signal of a transport, over the HTTP edge', () => {
+  it('Requests add no listeners to the signal of the transport', async () => {
     const url = await listen((_, response) => json(response));
     const { signal } = new AbortController();
     const fetch = edgeFetch();
@@ -21,7 +21,7 @@ describe('the signal of a transport, over our edge', () => {
   });
 
   it.each(['before its answer', 'in its stream', 'in an answer of another kind'])(
-    'ends every request that is under way, with its reason: %s',
+    'The signal of the transport ends every request in progress with its reason: %s',
     async (where) => {
       const arrived: ServerResponse[] = [];
       const all = 70;
@@ -47,7 +47,7 @@ describe('the signal of a transport, over our edge', () => {
     },
   );
 
-  it('ends a stream that has lasted while many other requests came and went', async () => {
+  it('The signal of the transport ends a long stream after many other requests', async () => {
     const url = await listen((request, response) => {
       if (request.method === 'POST') return json(response);
       return void response.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: {}\n\n');
@@ -65,7 +65,7 @@ describe('the signal of a transport, over our edge', () => {
     await expect(next).rejects.toThrow('enough');
   });
 
-  it('stays as it is for a request that has one of its own, and for one that is too late', async () => {
+  it('The signal of the transport does not replace the signal of a request, and does not affect a late one', async () => {
     const seen: unknown[] = [];
     const fetch = edgeFetch(async (_, init) => {
       seen.push(init?.signal);

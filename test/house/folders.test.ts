@@ -1,46 +1,46 @@
 import { describe, expect, it } from 'vitest';
 import { manifest, subpaths } from './manifest.ts';
-import { brokenImports, hasDefaultExport, importsOutsideTry, isBarrel, placeOf, ROOMS } from './rules.ts';
+import { brokenImports, FOLDERS, hasDefaultExport, importsOutsideTry, isBarrel, placeOf } from './rules.ts';
 import { allSources, type Source } from './sources.ts';
 
 const sources = allSources();
 const peers = Object.keys(manifest.peerDependencies);
 const publicFiles = subpaths.map(({ source }) => source);
-/** Public files, and the one barrel for other rooms: of the wire, only names and vectors are public. */
+/** Public files, and the one barrel for other folders: of the wire, only names and vectors are public. */
 const barrelsAllowed = [...publicFiles, 'wire/index.ts'];
 
-describe('the rooms of src/', () => {
-  it('import only from rooms to their left and from the floor', () => {
+describe('the folders of src/', () => {
+  it('Folders of src/ import only from folders to their left', () => {
     expect(sources.length).toBeGreaterThan(0);
     expect(sources.flatMap((source) => brokenImports(source, peers))).toEqual([]);
   });
 
-  it('have no default exports', () => {
+  it('The sources have no default exports', () => {
     expect(sources.filter(hasDefaultExport).map(({ path }) => path)).toEqual([]);
   });
 
-  it('have no barrels inside: only a public subpath may hand on what other files export', () => {
+  it('Only a public subpath re-exports what other files export', () => {
     const barrels = sources.filter((source) => isBarrel(source) && !barrelsAllowed.includes(source.path));
     expect(barrels.map(({ path }) => path)).toEqual([]);
   });
 
-  it('have an index.ts only where it is a public subpath', () => {
+  it('Only public subpaths have an index.ts', () => {
     const indexes = sources.map(({ path }) => path).filter((path) => /(^|\/)index\.ts$/.test(path));
     expect(indexes.filter((path) => !barrelsAllowed.includes(path))).toEqual([]);
   });
 
-  it('load optional packages inside of `try`: anywhere else, bundlers take one that is not installed for an error', () => {
+  it('The sources load optional packages inside `try`, because bundlers report a missing one anywhere else', () => {
     const bundled = sources.filter(({ path }) => !/^(cli|client)\//.test(path));
     expect(bundled.flatMap((source) => importsOutsideTry(source, peers))).toEqual([]);
   });
 
-  it('keep their files at 450 lines at most', () => {
+  it('Source files have at most 450 lines', () => {
     const long = sources.filter(({ text }) => text.split('\n').length > 451);
     expect(long.map(({ path }) => path)).toEqual([]);
   });
 });
 
-describe('the check of the rooms', () => {
+describe('the check of the folders', () => {
   const file = (path: string, text: string): Source => ({ path, text });
   const problems = (path: string, text: string) => brokenImports(file(path, text), ['ioredis', 'zod']);
 
@@ -51,43 +51,37 @@ describe('the check of the rooms', () => {
     ['an import in the middle', "async function f() { await import('../server/x.ts'); }"],
     ['a type in the middle', "let x: import('../server/x.ts').X;"],
     ['a bare import', "import '../server/x.ts';"],
-    ['a way round', "import { x } from '../link/../server/x.ts';"],
-  ])('catches a room on the right reached by %s', (_, text) => {
+    ['a detour', "import { x } from '../edge/../server/x.ts';"],
+  ])('The folder check reports an import from the right by %s', (_, text) => {
     expect(problems('store/a.ts', text)).toHaveLength(1);
   });
 
-  it.each(ROOMS.slice(1).map((room, index) => [ROOMS[index], room] as const))(
-    'lets %s not see %s',
+  it.each(FOLDERS.slice(1).map((folder, index) => [FOLDERS[index], folder] as const))(
+    'The folder check does not let %s import %s',
     (left, right) => {
       expect(problems(`${left}/a.ts`, `import { x } from '../${right}/x.ts';`)).toHaveLength(1);
     },
   );
 
-  it('lets every room see what is to its left, client and server apart', () => {
-    for (const [index, room] of ROOMS.entries()) {
-      for (const left of ROOMS.slice(0, index)) {
-        const broken = problems(`${room}/a.ts`, `import { x } from '../${left}/x.ts';`);
-        expect(broken, `${room} from ${left}`).toHaveLength(room === 'server' && left === 'client' ? 1 : 0);
+  it('The folder check lets every folder import from its left, and keeps client and server apart', () => {
+    for (const [index, folder] of FOLDERS.entries()) {
+      for (const left of FOLDERS.slice(0, index)) {
+        const broken = problems(`${folder}/a.ts`, `import { x } from '../${left}/x.ts';`);
+        expect(broken, `${folder} from ${left}`).toHaveLength(
+          folder === 'server' && left === 'client' ? 1 : 0,
+        );
       }
     }
   });
 
-  it('lets every room stand on the floor, and the floor on nothing', () => {
-    for (const room of ROOMS) {
-      expect(problems(`${room}/a.ts`, "import { ValiseError } from '../errors.ts';")).toEqual([]);
-      expect(problems('errors.ts', `import { x } from './${room}/x.ts';`)).toHaveLength(1);
-    }
-    expect(problems('json.ts', "import { x } from './errors.ts';")).toEqual([]);
-  });
-
-  it('catches a file in no room, one that leaves src, and the package importing itself by name', () => {
+  it('The folder check reports a file in no folder, one that leaves src, and a self-import of the package by name', () => {
     expect(placeOf('attic/a.ts')).toBe('elsewhere');
     expect(problems('attic/a.ts', '')).toHaveLength(1);
     expect(problems('store/a.ts', "import { x } from '../../test/x/y.ts';")).toHaveLength(1);
     expect(problems('store/a.ts', "import { x } from 'mcp-valise/server';")).toHaveLength(1);
   });
 
-  it('lets the command line alone tell the version and start the examples', () => {
+  it('The folder check lets only the command line read the version and start the examples', () => {
     for (const file of ['package.json', '../examples/shop.ts'])
       expect(problems('cli/commands/a.ts', `import x from '../../${file}';`)).toEqual([]);
     for (const file of ['package.json', 'examples/shop.ts'])
@@ -95,27 +89,27 @@ describe('the check of the rooms', () => {
     expect(problems('cli/a.ts', "import x from '../../test/house/rules.ts';")).toHaveLength(1);
   });
 
-  it('lets the command line import the library by its subpaths alone, and the library nothing of it', () => {
+  it('The folder check lets the command line import the library only by its subpaths, and the library nothing of it', () => {
     expect(problems('cli/a.ts', "import { openValise } from 'mcp-valise/client';")).toEqual([]);
     expect(problems('cli/a.ts', "import { x } from '../client/index.ts';")).toHaveLength(1);
     expect(problems('cli/a.ts', "import { x } from '../errors.ts';")).toHaveLength(1);
     expect(problems('server/a.ts', "import { x } from '../cli/exit.ts';")).toHaveLength(1);
   });
 
-  it('keeps wire pure and seal to cryptography', () => {
+  it('The folder check keeps wire pure and limits seal to cryptography', () => {
     expect(problems('wire/a.ts', "import { readFileSync } from 'node:fs';")).toHaveLength(1);
     expect(problems('seal/a.ts', "import { request } from 'node:http';")).toHaveLength(1);
     expect(problems('seal/a.ts', "import { createCipheriv } from 'node:crypto';")).toEqual([]);
   });
 
-  it('catches an optional peer that would be loaded at once', () => {
+  it('The folder check reports a statically imported optional peer', () => {
     expect(problems('store/a.ts', "import { Redis } from 'ioredis';")).toHaveLength(1);
     expect(problems('store/a.ts', "import { x } from 'zod/v4';")).toHaveLength(1);
     expect(problems('store/a.ts', "import type { Redis } from 'ioredis';")).toEqual([]);
     expect(problems('store/a.ts', "const load = () => import('ioredis');")).toEqual([]);
   });
 
-  it('knows a default export and a barrel when it sees one', () => {
+  it('The folder check recognizes a default export and a barrel', () => {
     for (const text of [
       'export default 1;',
       'export default function f() {}',

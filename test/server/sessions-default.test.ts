@@ -1,7 +1,7 @@
 import type { ServerValise, ServerValiseOptions, SessionsOptions } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { isObject } from '../../src/json.ts';
+import { isObject } from '../../src/core/json.ts';
 import type { Response } from '../../src/wire/index.ts';
 import { resultOf, textOf } from './raw-client.ts';
 import { behindEdge, connect, count, errorOf, makeServer, STAGES } from './sessions-tool.ts';
@@ -22,13 +22,13 @@ function watched(store: Store, row: (key: string, value: unknown) => void): Stor
   const put = store.put.bind(store);
   return Object.assign(store, {
     put: async (...args: Parameters<Store['put']>) => {
-      if (args[0].includes('/row/')) row(args[0], args[1]);
+      if (args[0].includes('/record/')) row(args[0], args[1]);
       return put(...args);
     },
   });
 }
 
-describe('a session that stands in for a transport session', () => {
+describe('default sessions', () => {
   const asking = async (options: Partial<ServerValiseOptions>, http: boolean) => {
     const warnings: string[] = [];
     const { valise } = makeServer((session) => session?.id ?? 'none', {
@@ -44,18 +44,18 @@ describe('a session that stands in for a transport session', () => {
   };
   let calls = 0;
 
-  it('is missing where nothing says that it is needed and the author prepares sessions, who is told so', async () => {
+  it('valise.session() returns undefined and warns if there is an onCreate and the operation requires no session', async () => {
     const sessions = { onCreate: () => undefined };
     const told = [expect.stringMatching(/onCreate.*sessions\.require/)];
     expect(await asking({ sessions }, false)).toEqual(told);
     expect(await asking({ sessions, store: memoryStore() }, true)).toEqual(told);
   });
 
-  it('is missing where only the edge proves that session and there is no store, and the author is told so', async () => {
+  it('valise.session() returns undefined and warns if only the HTTP edge proves the transport session and there is no store', async () => {
     expect(await asking({}, true)).toEqual([expect.stringMatching(/no store.*Give createValise a store/)]);
   });
 
-  it('is refused in a moment where its row is of a version that nobody here knows', async () => {
+  it('a default session whose record cannot be read is refused at once', async () => {
     const store = memoryStore();
     let [puts, last] = [0, ''];
     const { valise } = makeServer(count, {
@@ -72,7 +72,7 @@ describe('a session that stands in for a transport session', () => {
     await valise.close();
   });
 
-  describe('and that the author prepares', () => {
+  describe('default sessions with onCreate', () => {
     const log: string[] = [];
     beforeEach(() => void log.splice(0));
     const hooks: SessionsOptions = {
@@ -84,10 +84,10 @@ describe('a session that stands in for a transport session', () => {
     /** Fails where what has been prepared is to be written down. */
     const failing = () =>
       watched(memoryStore(), (_, value) => {
-        if (cut.off && isObject(value) && value['beginning'] !== true) throw new Error('the disk is gone');
+        if (cut.off && isObject(value) && value['preparing'] !== true) throw new Error('the disk is gone');
       });
 
-    it('is freed later where the store failed over it', async () => {
+    it('onEnd is called later if the store failed after onCreate', async () => {
       const { valise } = makeServer(count, { store: failing(), sessions: hooks });
       cut.off = true;
       expect(errorOf(await use(valise)).code).toBe(-32603);
@@ -101,7 +101,7 @@ describe('a session that stands in for a transport session', () => {
       await valise.close();
     });
 
-    it('is freed before the next one is prepared', async () => {
+    it('onEnd is called for the previous default session before the next one is prepared', async () => {
       const { valise } = makeServer(count, { store: failing(), sessions: hooks });
       cut.off = true;
       await use(valise);
@@ -112,7 +112,7 @@ describe('a session that stands in for a transport session', () => {
       await valise.close();
     });
 
-    it('is freed where it is taken back while it is prepared, and its call is refused', async () => {
+    it('onEnd is called for a default session that is revoked during onCreate, and its call is refused', async () => {
       const sessions: SessionsOptions = {
         ...hooks,
         async onCreate({ id }) {
@@ -127,7 +127,7 @@ describe('a session that stands in for a transport session', () => {
       await valise.close();
     });
 
-    it('begins with the next call where the author refused it before', async () => {
+    it('a default session begins with the next call after a failed onCreate', async () => {
       const onCreate = vi.fn(hooks.onCreate).mockRejectedValueOnce(new Error('no browser is free'));
       const { valise } = makeServer(count, { store: memoryStore(), sessions: { ...hooks, onCreate } });
       expect(errorOf(await use(valise)).message).toBe('no browser is free');
@@ -138,7 +138,7 @@ describe('a session that stands in for a transport session', () => {
     });
   });
 
-  it('is told of until onEnd does not fail, also after another has taken its place', async () => {
+  it('onEnd is retried until it succeeds, even after another default session has taken the id', async () => {
     const told: unknown[] = [];
     const { valise } = makeServer(count, {
       store: memoryStore(),

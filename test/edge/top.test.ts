@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { skimArray, skimObject } from '../../src/link/skim.ts';
-import { lowerObject, lowerText, parseLowered, raise, restoreRaw, takeTop } from '../../src/link/top.ts';
+import { lowerObject, lowerText, parseLowered, raise, restoreRaw, takeTop } from '../../src/edge/drafts.ts';
+import { skimArray, skimObject } from '../../src/edge/json-scan.ts';
 import type { Message, Response } from '../../src/wire/index.ts';
 
 const take = (text: string) => takeTop(parseLowered(text) as Message);
 
 describe('skimming', () => {
-  it('finds the text of every member and element, whatever they hold', () => {
+  it('Skimming finds the text of every member and element, whatever they contain', () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.string(), fc.json()),
@@ -33,12 +33,12 @@ describe('skimming', () => {
     ]);
   });
 
-  it('needs no stack for deep nesting', () => {
+  it('Skimming needs no stack for deep nesting', () => {
     const deep = `{"state":${'['.repeat(200_000)}${']'.repeat(200_000)}}`;
     expect(skimObject(deep)?.get('state')?.end).toBe(deep.length - 1);
   });
 
-  it('says undefined for what is neither object nor array', () => {
+  it('Skimming returns undefined for a value that is neither object nor array', () => {
     expect(skimObject('[1]')).toBeUndefined();
     expect(skimArray('{}')).toBeUndefined();
   });
@@ -54,14 +54,14 @@ describe('lowering and raising', () => {
     ['a result', '{"jsonrpc":"2.0","id":1,"result":{"action":"accept"},"state":"s"}'],
     ['an error', '{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"m","data":{"a":1}},"state":"s"}'],
     ['an error without data', '{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"m"},"state":"s"}'],
-  ])('carries the state of %s past the SDK and gives it back', (_what, text) => {
+  ])('Lowering and raising carries the state of %s past the SDK and returns it', (_what, text) => {
     const { state: _, ...bare } = JSON.parse(text);
     const { message, top } = take(text);
     expect(top).toEqual({ state: '"s"' });
     expect(message).toEqual(bare);
   });
 
-  it('[R-03] echoes the text itself: key order, 1.0, large numbers and escapes as received', () => {
+  it('[R-03] Raising echoes the text itself: key order, 1.0, large numbers and escapes as received', () => {
     for (const state of [
       '1.0',
       '9007199254740993',
@@ -79,7 +79,7 @@ describe('lowering and raising', () => {
     }
   });
 
-  it('[R-03] does so for any JSON text at all', () => {
+  it('[R-03] Raising echoes any JSON text exactly', () => {
     const spaced = fc.json().map((json) => json.replaceAll(',', ' , '));
     fc.assert(
       fc.property(fc.oneof(fc.json(), spaced), (state) => {
@@ -92,14 +92,14 @@ describe('lowering and raising', () => {
     );
   });
 
-  it('[R-04] null and the empty string are values', () => {
+  it('[R-04] Null and the empty string are valid state', () => {
     expect(take('{"jsonrpc":"2.0","id":1,"method":"ping","state":null}').top).toEqual({ state: 'null' });
     expect(take('{"jsonrpc":"2.0","id":1,"method":"ping","state":""}').top).toEqual({ state: '""' });
     expect(take('{"jsonrpc":"2.0","id":1,"method":"ping","state" \n: 1}').top).toEqual({ state: '1' });
     expect(take('{"jsonrpc":"2.0","id":1,"method":"ping"}').top).toBeUndefined();
   });
 
-  it('leaves every other message as it came, to the letter', () => {
+  it('Lowering leaves every other message unchanged', () => {
     for (const text of [
       '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/session":{"sessionId":"a","state":"b"}}}}',
       '{"jsonrpc":"2.0","id":1, "result": {"state":1.0}}',
@@ -110,7 +110,7 @@ describe('lowering and raising', () => {
     }
   });
 
-  it('takes no carrier that a peer has made up', () => {
+  it('Lowering ignores a carrier that a peer has forged', () => {
     const forged = {
       jsonrpc: '2.0',
       id: 1,
@@ -120,12 +120,12 @@ describe('lowering and raising', () => {
     expect(takeTop(forged as Message).top).toBeUndefined();
   });
 
-  it('lowers each message of a batch', () => {
+  it('Lowering applies to each message of a batch', () => {
     const [first] = lowerObject([{ jsonrpc: '2.0', id: 1, method: 'ping', state: 's' }]) as Message[];
     expect(takeTop(first as Message).top).toEqual({ state: '"s"' });
   });
 
-  it('reads a raised message that never became text', () => {
+  it('A raised message can be read before it becomes text', () => {
     const raised = raise(
       { jsonrpc: '2.0', id: 1, result: {} } as Response,
       { dependent_requests: '{"requests":[]}' },
@@ -139,7 +139,7 @@ describe('lowering and raising', () => {
     expect(takeTop(raised).top).toEqual({ dependent_requests: '{"requests":[]}' });
   });
 
-  it('shows a clean message to whoever looks before it is printed', () => {
+  it('A raised message shows no extra keys before it is printed', () => {
     expect(Object.keys(raise({ jsonrpc: '2.0', id: 1, result: {} } as Response, { state: '1' }))).toEqual([
       'jsonrpc',
       'id',

@@ -9,8 +9,8 @@ afterEach(() => void vi.useRealTimers());
 describe('the end of a session', () => {
   it.each([
     ['with a store', memoryStore],
-    ['without one', () => undefined],
-  ])('comes once, also of one that is known by its seal alone, %s', async (_, store) => {
+    ['without a store', () => undefined],
+  ])('a session that is known by its seal alone ends once, %s', async (_, store) => {
     const ended: string[] = [];
     const { valise } = makeServer(count, {
       store: store(),
@@ -22,7 +22,7 @@ describe('the end of a session', () => {
     await valise.close();
   });
 
-  it('that ran out is told once, and is not the end of the one that has begun in its place', async () => {
+  it('onEnd is called once for an expired default session, and not for the one that took its place', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const store = memoryStore();
     const { put } = store;

@@ -18,27 +18,32 @@ export interface Served {
 }
 
 /** Everything that a test file starts. It ends with `close()`. */
-export class Stage {
+export class Fixture {
   readonly #ends: (() => Promise<unknown>)[] = [];
   #browser: Promise<Browser> | undefined;
   folder = '';
 
-  static async open(): Promise<Stage> {
-    const stage = new Stage();
-    stage.folder = await mkdtemp(join(tmpdir(), 'valise-console-'));
-    stage.#ends.push(() => rm(stage.folder, { recursive: true, force: true }));
-    return stage;
+  static async open(): Promise<Fixture> {
+    const fixture = new Fixture();
+    fixture.folder = await mkdtemp(join(tmpdir(), 'valise-console-'));
+    fixture.#ends.push(() => rm(fixture.folder, { recursive: true, force: true }));
+    return fixture;
   }
 
-  /** The URL of a store in the stage's own folder. */
+  /** The URL of a store in the fixture's own folder. */
   store(name = 'client'): string {
     return `sqlite:${join(this.folder, `${name}.db`)}`;
   }
 
   /** Starts `valise …` and waits until it prints an address. */
-  async start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Served> {
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Served> {
+    return this.run([VALISE, ...args], env);
+  }
+
+  /** Starts `node …` and waits until it prints an address. */
+  async run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Served> {
     const { VALISE_KEYS: _keys, VALISE_CLIENT_KEYS: _own, VALISE_STORE: _store, ...inherited } = process.env;
-    const child = spawn(process.execPath, [VALISE, ...args], {
+    const child = spawn(process.execPath, args, {
       env: { ...inherited, HOME: this.folder, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -14,7 +14,7 @@ describe.each([
   { major: 'v1', Client: ClientV1, Server: ServerV1, Memory: MemoryV1 },
   { major: 'v2', Client: ClientV2, Server: ServerV2, Memory: MemoryV2 },
 ])('an SDK $major client and server with Valise on both sides', ({ Client, Server, Memory }) => {
-  it('call a tool as before', async () => {
+  it('An SDK client calls a tool of an SDK server unchanged', async () => {
     const server = createValise({ name: 'probe' }).install(new Server(info) as ServerV2);
     server.registerTool('echo', { inputSchema: z.object({ text: z.string() }) }, async ({ text }) => ({
       content: [{ type: 'text', text }],
