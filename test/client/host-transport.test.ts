@@ -168,7 +168,7 @@ describe.each(HOSTS.flatMap((host) => DOORS.map((door) => ({ ...host, door }))))
         expect(await call(one, 'note')).toBe('2');
         expect(await call(other, 'note')).toBe('1');
         const ended: string[] = [];
-        opened[0]?.valise.on('session-ended', ({ why }) => void ended.push(why));
+        opened[0]?.valise.on('session-ended', ({ reason }) => void ended.push(reason));
         await one.close();
         expect(ended).toEqual(['deleted']);
       });

@@ -245,7 +245,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     expect(error).toBeInstanceOf(SessionGoneError);
     expect(error).toMatchObject({ code: 'session-gone', sessionId: 'sess-1', label: 'refactor' });
     expect(session.isGone).toBe(true);
-    expect(ended).toEqual([{ server: NOTES, label: 'refactor', why: 'gone' }]);
+    expect(ended).toEqual([{ server: NOTES, label: 'refactor', reason: 'gone' }]);
     const { length } = host.seen;
     await expect(session.run(() => client.callTool(tool()))).rejects.toThrow(SessionGoneError);
     expect(host.seen).toHaveLength(length);

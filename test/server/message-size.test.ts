@@ -5,6 +5,7 @@ import { StdioServerTransport as StdioV1 } from '@modelcontextprotocol/sdk/serve
 import { StdioServerTransport as StdioV2 } from '@modelcontextprotocol/server/stdio';
 import { createValise, type ServerEvents, type ServerValise } from 'mcp-valise/server';
 import { afterEach, describe, expect, it } from 'vitest';
+import { because } from '../skip.ts';
 import { build, endServers, FORMS, HEADERS, initialize, listen, post } from './http-stage.ts';
 import { MAJORS } from './majors.ts';
 
@@ -88,6 +89,7 @@ describe.each(Object.entries(FORMS))('An HTTP server with a limit for requests (
 
   it.skipIf(isInside)(
     'an HTTP server accepts bodies above the default of the SDKs if the limit allows',
+    because('the SDK reads the body itself, with its own limit'),
     async () => {
       const { valise } = limited({ maxMessageBytes: 8 * 1024 * 1024 });
       expect(await post(await listen(form(valise)), padded(6 * 1024 * 1024))).toMatchObject({ status: 200 });

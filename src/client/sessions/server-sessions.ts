@@ -263,11 +263,15 @@ export class ServerSessions {
     await this.#markGone(id);
     session.replace(this.#recordOf(meta, label));
     this.streams.follow(id, session.id);
-    this.#options.events.emit('session-ended', { server: redactUrls(this.target), label, why: 'replaced' });
+    this.#options.events.emit('session-ended', {
+      server: redactUrls(this.target),
+      label,
+      reason: 'replaced',
+    });
     if (session.isStored) await this.save(session);
   }
 
-  async #end(session: OpenSession, id: string, why: 'gone' | 'deleted'): Promise<void> {
+  async #end(session: OpenSession, id: string, reason: 'gone' | 'deleted'): Promise<void> {
     session.end();
     this.#open.delete(session);
     this.streams.end(id);
@@ -275,7 +279,7 @@ export class ServerSessions {
     this.#options.events.emit('session-ended', {
       server: redactUrls(this.target),
       label: session.label,
-      why,
+      reason,
     });
   }
 

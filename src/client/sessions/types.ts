@@ -155,7 +155,7 @@ export interface SessionEvents {
   'session-ended': {
     readonly server: string;
     readonly label: string | undefined;
-    readonly why: 'gone' | 'deleted' | 'replaced';
+    readonly reason: 'gone' | 'deleted' | 'replaced';
   };
   /** Emitted when Valise rejects what a server says about a session. */
   'session-refused': { readonly server: string; readonly label: string | undefined; readonly reason: string };

@@ -8,7 +8,7 @@ const WORDS: Words = {
   deleted: ({ scope, key, by }) => `deleted ${scope} state "${key}" (${by})`,
   evicted: ({ scope, key, quota }) => `evicted ${scope} state "${key}": the quota ${quota} is full`,
   refused: ({ key, detail }) => `refused ${key === undefined ? 'state' : `"${key}"`}: ${detail}`,
-  'session-ended': ({ label, why }) => `session ${label ?? 'without a name'} ended (${why})`,
+  'session-ended': ({ label, reason }) => `session ${label ?? 'without a name'} ended (${reason})`,
   'session-refused': ({ reason }) => `refused what the server says of a session: ${reason}`,
   resumed: () => 'resumed the session of an earlier process',
   renewed: ({ reason }) => `started a new session (${reason})`,
