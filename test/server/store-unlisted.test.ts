@@ -35,7 +35,7 @@ describe.skipIf(noServices)('records of a server in Redis', because('needs Redis
     const named = async (family: RegExp): Promise<string[]> => {
       const found: string[] = [];
       for (let cursor: string | undefined; ; ) {
-        const page = await store.scan!('', { limit: 10_000, cursor });
+        const page = await store.scan!('', { limit: 10_000, ...(cursor !== undefined && { cursor }) });
         found.push(...page.keys.filter((key) => family.test(key)));
         cursor = page.cursor;
         if (cursor === undefined) return found;
